@@ -1,0 +1,60 @@
+"""The one module that knows PyMC 5.28 from PyMC 6."""
+
+import sys
+
+import numpy as np
+import pymc as pm
+import pymc.step_methods
+from pymc.step_methods.compound import BlockedStep, CompoundStep
+
+PYMC_6 = int(pm.__version__.split(".")[0]) >= 6
+
+
+def _steps_beside():
+    """All steps of the compound that is setting up a chain, or none for a lone step."""
+    caller = sys._getframe(2).f_locals.get("self")
+    return list(caller.methods) if isinstance(caller, CompoundStep) else []
+
+
+class ChainStep(BlockedStep):
+    """A step with a hook, ``_begin_chain(steps)``, called once before each chain.
+
+    PyMC 6 calls ``setup_chain(rng, tune, draws)`` and PyMC 5.28 ``set_rng(rng)``; ``steps`` are
+    the steps that will run beside this one.
+    """
+
+    if PYMC_6:
+
+        def setup_chain(self, rng, tune, draws):
+            """Prepare for one chain."""
+            super().setup_chain(rng, tune, draws)
+            self._begin_chain(_steps_beside())
+
+    else:
+
+        def set_rng(self, rng):
+            """Prepare for one chain."""
+            super().set_rng(rng)
+            self._begin_chain(_steps_beside())
+
+    def _begin_chain(self, steps):
+        pass
+
+
+def register_steps(classes):
+    """Offer step classes to ``pm.sample`` before PyMC's own, which win ties by coming first."""
+    methods = pymc.step_methods.STEP_METHODS
+    for cls in reversed(classes):
+        if cls not in methods:
+            methods.insert(0, cls)
+
+
+def group(data, name):
+    """The dataset of a group of an InferenceData (ArviZ 0.x) or a DataTree (ArviZ 1.x)."""
+    found = data[name]
+    return found.to_dataset() if hasattr(found, "to_dataset") else found
+
+
+def scalar(value):
+    """A Python float of a 0-d array or a number."""
+    return float(np.asarray(value))

@@ -1,0 +1,45 @@
+"""Counts of a hidden path."""
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def path_counts(states, lengths, counts):
+    """Add the starts and transitions of paths laid end to end to ``counts``.
+
+    Parameters
+    ----------
+    states : ndarray of shape (T,)
+        Integers in 0..L-1.
+    lengths : ndarray of shape (N,)
+        Sequence lengths; no transition is counted across a sequence boundary.
+    counts : ndarray of shape (L + 1, L), int64
+        Row 0 counts sequence starts N_0k, row j + 1 the transitions N_jk. Added to in place.
+    """
+    t = 0
+    for length in lengths:
+        previous = states[t]
+        counts[0, previous] += 1
+        for i in range(t + 1, t + length):
+            current = states[i]
+            counts[previous + 1, current] += 1
+            previous = current
+        t += length
+
+
+@njit(cache=True, nogil=True)
+def occupied_states(counts):
+    """Count the states visited at least once, from the counts of ``path_counts``."""
+    occupied = 0
+    for k in range(counts.shape[1]):
+        for j in range(counts.shape[0]):
+            if counts[j, k] > 0:
+                occupied += 1
+                break
+    return occupied
+
+
+def empty_counts(n_states):
+    """Zero counts of shape (L + 1, L) for ``path_counts`` to add to."""
+    return np.zeros((n_states + 1, n_states), np.int64)

@@ -1,0 +1,286 @@
+"""The transition block: concentrations, weights and rows given the hidden path.
+
+Paper letters: n_jk draws from row j's Dirichlet (row 0 the sequence starts), m_.k tables
+serving dish k, W_j self-persistences (w_t = 1) at state j, N_jk transitions of the path.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from pymc_dshdp.kernels.random import (
+    dirichlet_draw,
+    log_beta_draw,
+    log_gamma_draw,
+    sigmoid,
+    softplus,
+)
+from pymc_dshdp.kernels.tables import crt_draw, table_counts
+
+
+@njit(cache=True, nogil=True)
+def transition_matrix(kappa_logit, pi_bar):
+    """P = diag(kappa) + (1 - kappa) pi_bar, rows scaled, from logit(kappa); shape (L, L)."""
+    L = pi_bar.shape[0]
+    out = np.empty((L, L))
+    for j in range(L):
+        switch = sigmoid(-kappa_logit[j])
+        for k in range(L):
+            out[j, k] = switch * pi_bar[j, k]
+        out[j, j] += sigmoid(kappa_logit[j])
+    return out
+
+
+@njit(cache=True, nogil=True)
+def self_persistence_counts(rng, counts, kappa_logit, pi_bar):
+    """Draw W_j ~ Binomial(N_jj, kappa_j / (kappa_j + (1 - kappa_j) pi_bar_jj)).
+
+    Given z the w_t are independent; at z_{t-1} = z_t = j, w_t = 1 has prior probability kappa_j
+    and w_t = 0 followed by z_t = j has (1 - kappa_j) pi_bar_jj.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    counts : ndarray of shape (L + 1, L)
+        Of ``path_counts``.
+    kappa_logit : ndarray of shape (L,)
+        Logit of the self-persistence probabilities; -inf for kappa = 0.
+    pi_bar : ndarray of shape (L, L)
+
+    Returns
+    -------
+    ndarray of shape (L,), int64
+    """
+    L = pi_bar.shape[0]
+    persistences = np.zeros(L, np.int64)
+    for j in range(L):
+        n = counts[j + 1, j]
+        if n > 0:
+            kappa = sigmoid(kappa_logit[j])
+            p = kappa / (kappa + sigmoid(-kappa_logit[j]) * pi_bar[j, j])
+            persistences[j] = n if p >= 1.0 else rng.binomial(n, p)
+    return persistences
+
+
+@njit(cache=True, nogil=True)
+def switch_counts(counts, persistences):
+    """n = N - diag(W), row 0 (the starts) unchanged; shape (L + 1, L)."""
+    switches = counts.copy()
+    for j in range(persistences.shape[0]):
+        switches[j + 1, j] -= persistences[j]
+    return switches
+
+
+@njit(cache=True, nogil=True)
+def draw_gamma(rng, tables, gamma, shape, rate):
+    """gamma | m in the finite (weak-limit) model, prior Gamma(shape, rate).
+
+    r_k ~ CRT(m_.k, gamma/L), x ~ Beta(gamma, m_..), gamma ~ Gamma(shape + r_., rate - log x):
+    Escobar & West (1995) with the second-level tables r of the finite Dirichlet.
+    """
+    L = tables.shape[0]
+    total = tables.sum()
+    if total == 0:
+        return rng.standard_gamma(shape) / rate
+    second_level = 0
+    for k in range(L):
+        second_level += crt_draw(rng, tables[k], gamma / L)
+    log_x, _ = log_beta_draw(rng, gamma, total)
+    return math.exp(log_gamma_draw(rng, shape + second_level)) / (rate - log_x)
+
+
+@njit(cache=True, nogil=True)
+def draw_gamma_sticks(rng, sticks_logit, shape, rate):
+    """gamma | v ~ Gamma(shape + L - 1, rate - sum_k log(1 - v_k)), for v_k ~ Beta(1, gamma)."""
+    log_remaining = 0.0
+    for k in range(sticks_logit.shape[0]):
+        log_remaining -= softplus(sticks_logit[k])
+    return rng.standard_gamma(shape + sticks_logit.shape[0]) / (rate - log_remaining)
+
+
+@njit(cache=True, nogil=True)
+def draw_alpha(rng, switches, total_tables, alpha, shape, rate):
+    """alpha | m, n with the rows integrated out, prior Gamma(shape, rate).
+
+    p(m, n | alpha) is proportional to alpha^m.. prod_j Gamma(alpha) / Gamma(alpha + n_j.):
+    x_j ~ Beta(alpha, n_j.) where n_j. > 0, alpha ~ Gamma(shape + m.., rate - sum_j log x_j)
+    (Teh et al. 2006, appendix, in the parametrisation without their s_j).
+    """
+    log_x = 0.0
+    for j in range(switches.shape[0]):
+        n = switches[j].sum()
+        if n > 0:
+            log_x += log_beta_draw(rng, alpha, n)[0]
+    return math.exp(log_gamma_draw(rng, shape + total_tables)) / (rate - log_x)
+
+
+@njit(cache=True, nogil=True)
+def draw_weights(rng, tables, gamma):
+    """beta | m, gamma ~ Dir(gamma/L + m_.k); shape (L,)."""
+    L = tables.shape[0]
+    beta = np.empty(L)
+    dirichlet_draw(rng, gamma / L + tables, beta)
+    return beta
+
+
+@njit(cache=True, nogil=True)
+def draw_sticks(rng, tables, gamma):
+    """v_k | m, gamma ~ Beta(1 + m_.k, gamma + sum_{l>k} m_.l), as logits; shape (L - 1,)."""
+    L = tables.shape[0]
+    sticks_logit = np.empty(L - 1)
+    beyond = tables.sum()
+    for k in range(L - 1):
+        beyond -= tables[k]
+        sticks_logit[k] = log_gamma_draw(rng, 1.0 + tables[k]) - log_gamma_draw(rng, gamma + beyond)
+    return sticks_logit
+
+
+@njit(cache=True, nogil=True)
+def stick_breaking_weights(sticks_logit):
+    """beta_k = v_k prod_{l<k} (1 - v_l), v_L = 1, from logit(v) of shape (L - 1,)."""
+    L = sticks_logit.shape[0] + 1
+    beta = np.empty(L)
+    log_remaining = 0.0
+    for k in range(L - 1):
+        beta[k] = math.exp(log_remaining - softplus(-sticks_logit[k]))
+        log_remaining -= softplus(sticks_logit[k])
+    beta[L - 1] = math.exp(log_remaining)
+    return beta
+
+
+@njit(cache=True, nogil=True)
+def draw_rows(rng, switches, alpha, beta):
+    """Rows ~ Dir(alpha beta + n_j), row 0 being pi_init; shape (L + 1, L)."""
+    R, L = switches.shape
+    rows = np.empty((R, L))
+    base = alpha * beta
+    for j in range(R):
+        dirichlet_draw(rng, base + switches[j], rows[j])
+    return rows
+
+
+class TransitionPrior(NamedTuple):
+    """Conjugate hyperpriors of one sweep; a shape of 0 marks a value that is not to be drawn.
+
+    Attributes
+    ----------
+    gamma_shape, gamma_rate : float
+        gamma ~ Gamma(shape, rate).
+    alpha_shape, alpha_rate : float
+        alpha ~ Gamma(shape, rate).
+    """
+
+    gamma_shape: float
+    gamma_rate: float
+    alpha_shape: float
+    alpha_rate: float
+
+
+class TransitionDraw(NamedTuple):
+    """One draw of the transition block.
+
+    Attributes
+    ----------
+    gamma, alpha : float
+    sticks_logit : ndarray of shape (L - 1,), or (0,) for weak-limit weights
+        Logit of v.
+    beta : ndarray of shape (L,)
+    rows : ndarray of shape (L + 1, L)
+        pi_init in row 0, pi_bar below.
+    """
+
+    gamma: float
+    alpha: float
+    sticks_logit: np.ndarray
+    beta: np.ndarray
+    rows: np.ndarray
+
+
+@njit(cache=True, nogil=True)
+def tables_given_path(rng, counts, kappa_logit, pi_bar, alpha, beta):
+    """First part of the block: (n, m) with fresh W, shapes (L + 1, L) and (L,)."""
+    persistences = self_persistence_counts(rng, counts, kappa_logit, pi_bar)
+    switches = switch_counts(counts, persistences)
+    return switches, table_counts(rng, switches, alpha, beta)
+
+
+@njit(cache=True, nogil=True)
+def weights_and_rows(rng, switches, tables, gamma, alpha, sticks_logit):
+    """Last part of the block: weights given gamma and m, then rows given alpha and n."""
+    if sticks_logit.shape[0] > 0:
+        sticks_logit = draw_sticks(rng, tables, gamma)
+        beta = stick_breaking_weights(sticks_logit)
+    else:
+        beta = draw_weights(rng, tables, gamma)
+    return TransitionDraw(gamma, alpha, sticks_logit, beta, draw_rows(rng, switches, alpha, beta))
+
+
+@njit(cache=True, nogil=True)
+def transition_block(rng, counts, kappa_logit, pi_bar, gamma, alpha, sticks_logit, beta, prior):
+    """Draw (gamma, alpha, beta or v, pi_bar, pi_init) given the path, in the exact order.
+
+    W | z;  m | n, alpha, beta;  gamma | m (or v);  alpha | m, n;  beta (v) | m, gamma;  rows | n.
+    The rows are integrated out while the tables stand in for them, so they come last. Given m,
+    p(m, n | alpha, beta) = f(alpha, m.., n_j.) prod_k beta_k^m.k factorises, so alpha and beta
+    may be drawn in either order.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    counts : ndarray of shape (L + 1, L), int64
+    kappa_logit : ndarray of shape (L,)
+    pi_bar : ndarray of shape (L, L)
+    gamma, alpha : float
+    sticks_logit : ndarray of shape (L - 1,), or (0,) for weak-limit weights
+    beta : ndarray of shape (L,)
+    prior : TransitionPrior
+
+    Returns
+    -------
+    TransitionDraw
+    """
+    switches, tables = tables_given_path(rng, counts, kappa_logit, pi_bar, alpha, beta)
+    if prior.gamma_shape > 0.0:
+        if sticks_logit.shape[0] > 0:
+            gamma = draw_gamma_sticks(rng, sticks_logit, prior.gamma_shape, prior.gamma_rate)
+        else:
+            gamma = draw_gamma(rng, tables, gamma, prior.gamma_shape, prior.gamma_rate)
+    if prior.alpha_shape > 0.0:
+        alpha = draw_alpha(rng, switches, tables.sum(), alpha, prior.alpha_shape, prior.alpha_rate)
+    return weights_and_rows(rng, switches, tables, gamma, alpha, sticks_logit)
+
+
+@njit(cache=True, nogil=True)
+def log_gamma_conditional(gamma, tables):
+    """log p(m | gamma) up to a constant, beta integrated out of the weak-limit prior.
+
+    log Gamma(gamma) - log Gamma(gamma + m..) + sum_k log Gamma(gamma/L + m_.k) / Gamma(gamma/L).
+    """
+    L = tables.shape[0]
+    out = math.lgamma(gamma) - math.lgamma(gamma + tables.sum())
+    for k in range(L):
+        if tables[k] > 0:
+            out += math.lgamma(gamma / L + tables[k]) - math.lgamma(gamma / L)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def log_gamma_conditional_sticks(gamma, sticks_logit):
+    """log p(v | gamma) = (L - 1) log gamma + gamma sum_k log(1 - v_k), up to a constant."""
+    out = sticks_logit.shape[0] * math.log(gamma)
+    for k in range(sticks_logit.shape[0]):
+        out -= gamma * softplus(sticks_logit[k])
+    return out
+
+
+@njit(cache=True, nogil=True)
+def log_alpha_conditional(alpha, switches, total_tables):
+    """log p(m, n | alpha) = m.. log alpha + sum_j log Gamma(alpha) / Gamma(alpha + n_j.)."""
+    out = total_tables * math.log(alpha)
+    for j in range(switches.shape[0]):
+        n = switches[j].sum()
+        if n > 0:
+            out += math.lgamma(alpha) - math.lgamma(alpha + n)
+    return out

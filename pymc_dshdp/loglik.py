@@ -1,0 +1,358 @@
+"""Any likelihood as a table: log-densities that involve z_t, at z_t = k.
+
+The model's own log-density graph is evaluated on constant paths z = k, all states at once.
+Which element of it belongs to which time point is learnt by probing, not guessed from shapes,
+so that lags, masks, permutations and (trial, time) layouts need no special case.
+"""
+
+import logging
+import warnings
+
+import numpy as np
+import scipy.sparse as sp
+from pymc.initial_point import make_initial_point_fn
+from pymc.pytensorf import compile as compile_pymc
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Constant
+from pytensor.graph.replace import vectorize_graph
+from pytensor.graph.traversal import ancestors, explicit_graph_inputs
+from pytensor.tensor.random.basic import CategoricalRV
+
+__all__ = ["LogLikelihoodTable", "terms_involving"]
+
+_log = logging.getLogger(__name__)
+
+CHUNK_BYTES = 64e6
+RANDOM_PATHS = 8
+PROBE_POINTS = 6
+TOLERANCE = 1e-9
+
+
+def terms_involving(model, z):
+    """Random variables and potentials, other than z, whose log-density contains z's value.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    z : TensorVariable
+        A ``HiddenStates`` variable of the model.
+
+    Returns
+    -------
+    list of (variable, graph)
+        The elementwise log-density graphs, in value variables.
+    """
+    value = model.rvs_to_values[z]
+    variables = [v for v in [*model.basic_RVs, *model.potentials] if v is not z]
+    graphs = model.logp(vars=variables, sum=False) if variables else []
+    return [
+        (variable, graph)
+        for variable, graph in zip(variables, graphs, strict=True)
+        if value in set(ancestors([graph]))
+    ]
+
+
+def _differs(a, b):
+    """Elementwise, beyond rounding; two equal infinities and any NaN count as the same."""
+    with np.errstate(invalid="ignore"):
+        close = np.abs(a - b) <= TOLERANCE * (1.0 + np.abs(a))
+    return ~(close | (a == b) | np.isnan(a) | np.isnan(b))
+
+
+def _agrees(a, b):
+    with np.errstate(invalid="ignore"):
+        close = np.abs(a - b) <= TOLERANCE * (1.0 + np.abs(a))
+    return close | (a == b) | (np.isnan(a) & np.isnan(b))
+
+
+class LogLikelihoodTable:
+    """Table of the log-densities that involve z_t, at z_t = k, of any PyMC model.
+
+    ``table(point)[t, k]`` is the sum over all terms of the log-density elements that depend on
+    z_t, with z_t set to k; elements that do not depend on z at all are left out.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    z : TensorVariable
+        A ``HiddenStates`` variable of the model.
+    n_states : int
+        L.
+    without : set of random variables, optional
+        Variables to leave out because they integrate to one (missing observations).
+
+    Attributes
+    ----------
+    names : list of str
+        The variables and potentials that involve z; empty if nothing does.
+
+    Raises
+    ------
+    ValueError
+        If an element depends on the states at more than one time, naming the variable.
+    """
+
+    def __init__(self, model, z, n_states, without=()):
+        self.n_states = n_states
+        self.z_value = model.rvs_to_values[z]
+        terms = [(v, g) for v, g in terms_involving(model, z) if v not in without]
+        self.names = [v.name for v, _ in terms]
+        if not terms:
+            warnings.warn(
+                f"No likelihood depends on {z.name!r}: its prior is sampled. Index a parameter "
+                f"with it, as in pm.Poisson('y', rate[{z.name}], observed=y).",
+                UserWarning,
+                stacklevel=2,
+            )
+            self.shape = tuple(model.initial_point()[self.z_value.name].shape)
+            self._observed = []
+            return
+        self._observed = [_observed_data(model, v) for v, _ in terms]
+        graphs = [g for _, g in terms]
+        self._compile(graphs)
+        start = model.initial_point()
+        self.shape = start[self.z_value.name].shape
+        self._T = int(np.prod(self.shape))
+        self._widths = [v.size for v in self._evaluate(start, [np.zeros(self._T, int)])]
+        largest = max([_static_size(v) for v in ancestors(graphs)] + self._widths)
+        self._chunk = int(max(1, CHUNK_BYTES // (8 * largest)))
+        self._learn(model, start)
+
+    def __call__(self, point):
+        """Evaluate the table.
+
+        Parameters
+        ----------
+        point : dict
+            Values of the value variables; the entry of z is not used.
+
+        Returns
+        -------
+        ndarray of shape (T, L)
+            For a batch of sequences the rows run over the flattened states.
+        """
+        if not self.names:
+            return np.zeros((int(np.prod(self.shape)), self.n_states))
+        table = np.zeros((self._T, self.n_states))
+        for low in range(0, self.n_states, self._chunk):
+            states = np.arange(low, min(low + self._chunk, self.n_states))
+            paths = np.broadcast_to(states[:, None], (len(states), self._T))
+            values = self._evaluate(point, paths)
+            for value, add, constant in zip(values, self._adders, self._constants, strict=True):
+                if constant.size:
+                    _check_constant(value[:, constant], self.names)
+                add(table[:, low : low + len(states)], value)
+        return table
+
+    def features(self):
+        """What was observed at each time point, for choosing a starting path.
+
+        Returns
+        -------
+        ndarray of shape (T, F)
+            Standardised columns, one per datum of a time point (counts by their square root,
+            categories one by one); NaN where nothing was observed.
+        """
+        columns = [np.empty((int(np.prod(self.shape)), 0))]
+        for (data, kind), time in zip(self._observed, getattr(self, "_times", ()), strict=False):
+            if data is not None:
+                columns.append(_features(data, kind, time, self._T))
+        return np.concatenate(columns, axis=1)
+
+    # -- evaluation -------------------------------------------------------------------------
+
+    def _compile(self, graphs):
+        value = self.z_value
+        batch_type = value.type.clone(shape=(None, *value.type.shape))
+        batch = batch_type(name=f"{value.name}_paths")
+        self._batched = True
+        try:
+            outputs = vectorize_graph(graphs, {value: batch})
+            self._function, self._inputs = _compiled(outputs, batch)
+        except Exception as error:
+            _log.debug("%s: evaluated state by state (%s)", value.name, error)
+            self._batched = False
+            self._function, self._inputs = _compiled(graphs, value)
+
+    def _evaluate(self, point, paths):
+        """Elementwise log-densities on paths of shape (B, T): a list of (B, E) arrays."""
+        paths = np.asarray(paths, dtype=self.z_value.dtype).reshape(-1, *self.shape)
+        values = [point[name] for name in self._inputs]
+        if self._batched:
+            out = self._function(paths, *values)
+            return [
+                np.broadcast_to(v, (len(paths), *v.shape[1:])).reshape(len(paths), -1) for v in out
+            ]
+        out = [self._function(path, *values) for path in paths]
+        return [np.stack([np.ravel(v) for v in term]) for term in zip(*out, strict=True)]
+
+    def _elements(self, point, path):
+        """All elements of all terms on one path, end to end."""
+        return np.concatenate([v[0] for v in self._evaluate(point, path[None])])
+
+    # -- which element belongs to which time -------------------------------------------------
+
+    def _learn(self, model, start):
+        n_elements = sum(self._widths)
+        time = np.full(n_elements, -1)
+        for point in _probe_points(model, start):
+            self._locate(point, time)
+            self._verify(point, time)
+            if np.all(time >= 0):
+                break
+        self._adders, self._constants = [], []
+        self._times = np.split(time, np.cumsum(self._widths)[:-1])
+        for part in self._times:
+            self._adders.append(_adder(part, self._T))
+            self._constants.append(np.flatnonzero(part < 0))
+
+    def _locate(self, point, time):
+        """Read each element's time from which bits of t + 1 it answers to, for k = 1, 2, ...
+
+        From a base path of state 0, the times whose b-th bit is on are set to k. An element of
+        one time t changes in the evaluations of exactly the bits of t + 1.
+        """
+        T = self._T
+        code_of_time = np.arange(1, T + 1)
+        base = self._elements(point, np.zeros(T, int))
+        for k in range(1, self.n_states):
+            wanted = (time < 0) & _differs(base, self._elements(point, np.full(T, k)))
+            if not wanted.any():
+                if np.all(time >= 0):
+                    return
+                continue
+            code = np.zeros(time.shape, int)
+            for bit in range(int(T).bit_length()):
+                path = np.where((code_of_time >> bit) & 1, k, 0)
+                code += _differs(base, self._elements(point, path)).astype(int) << bit
+            found = wanted & (code >= 1) & (code <= T)
+            time[found] = code[found] - 1
+            if np.any(wanted & ~found):
+                self._refuse(np.flatnonzero(wanted & ~found)[0])
+
+    def _verify(self, point, time):
+        """Compare every element on random paths with what its time alone predicts."""
+        T = self._T
+        rng = np.random.default_rng(T)
+        paths = rng.integers(self.n_states, size=(RANDOM_PATHS, T))
+        own = paths[:, np.maximum(time, 0)]
+        predicted = np.empty((RANDOM_PATHS, time.size))
+        for k in range(self.n_states):
+            constant = self._elements(point, np.full(T, k))
+            if k == 0:
+                predicted[:, time < 0] = constant[time < 0]
+            here = (own == k) & (time >= 0)
+            predicted[here] = np.broadcast_to(constant, predicted.shape)[here]
+        for path, expected in zip(paths, predicted, strict=True):
+            wrong = ~_agrees(expected, self._elements(point, path))
+            if wrong.any():
+                self._refuse(np.flatnonzero(wrong)[0])
+
+    def _refuse(self, element):
+        term = int(np.searchsorted(np.cumsum(self._widths), element, side="right"))
+        raise ValueError(
+            f"{self.names[term]!r} couples the states {self.z_value.name!r} at several times: one "
+            "of its log-density elements depends on more than one of them, so that they cannot be "
+            "drawn by forward filtering. Write it so that each element depends on one z_t "
+            "(theta[z], theta[z[1:]], theta[z] * x, ...); sums and scans over states are not "
+            "supported."
+        )
+
+
+def _compiled(outputs, path):
+    inputs = [
+        v
+        for v in explicit_graph_inputs(outputs)
+        if v is not path and not isinstance(v, (Constant, SharedVariable))
+    ]
+    function = compile_pymc([path, *inputs], outputs, mode="NUMBA", on_unused_input="ignore")
+    return function, [v.name for v in inputs]
+
+
+def _static_size(variable):
+    shape = getattr(variable.type, "shape", None)
+    if shape is None or variable.owner is None or any(s is None for s in shape):
+        return 0
+    return int(np.prod(shape))
+
+
+def _probe_points(model, start):
+    """Points in general position: jittered initial points, then draws from the prior."""
+    rng = np.random.default_rng(20200914)
+    for _ in range(PROBE_POINTS // 2):
+        yield {
+            name: value + rng.uniform(-1.0, 1.0, np.shape(value))
+            if np.issubdtype(np.asarray(value).dtype, np.floating)
+            else value
+            for name, value in start.items()
+        }
+    try:
+        draw = make_initial_point_fn(model=model, default_strategy="prior")
+        for seed in range(PROBE_POINTS // 2):
+            yield draw(seed)
+    except NotImplementedError:  # a prior that cannot be sampled, such as pm.Flat
+        return
+
+
+def _observed_data(model, variable):
+    """(array, "categories" | "numbers") of an observed variable, else (None, None)."""
+    if variable not in model.observed_RVs:
+        return None, None
+    value = model.rvs_to_values[variable]
+    data = value.data if isinstance(value, Constant) else value.get_value()
+    kind = "categories" if isinstance(variable.owner.op, CategoricalRV) else "numbers"
+    return np.asarray(data), kind
+
+
+def _features(data, kind, time, T):
+    """Standardised columns of one variable's data, placed by the times of its elements."""
+    if time.size == 0 or data.size % time.size:
+        return np.empty((T, 0))
+    rows = data.reshape(time.size, -1)
+    if kind == "categories":
+        rows = (rows == np.unique(rows)).astype("float64")
+    elif np.issubdtype(rows.dtype, np.integer) and rows.min() >= 0:
+        rows = np.sqrt(rows)
+    used = np.flatnonzero(time >= 0)
+    used = used[np.argsort(time[used], kind="stable")]
+    times, first, per_time = np.unique(time[used], return_index=True, return_counts=True)
+    out = np.full((T, rows.shape[1]), np.nan)
+    if per_time.size and np.all(per_time == per_time[0]):
+        out = np.full((T, rows.shape[1] * per_time[0]), np.nan)
+        out[times] = rows[used].reshape(times.size, -1)
+    elif per_time.size:
+        out[times] = np.add.reduceat(rows[used], first, axis=0) / per_time[:, None]
+    with np.errstate(invalid="ignore"):
+        spread = np.nanstd(out, axis=0) if times.size else np.ones(out.shape[1])
+        return (out - np.nanmean(out, axis=0)) / np.where(spread > 0, spread, 1.0)
+
+
+def _check_constant(values, names):
+    if np.any(_differs(values[:1], values)):
+        raise ValueError(
+            f"An element of {names} that did not depend on the states at the points probed does "
+            "so now. Its time cannot be known; please rewrite the likelihood so that it depends "
+            "on the states at every parameter value."
+        )
+
+
+def _adder(time, T):
+    """A function that adds elements of shape (B, E) to a table of shape (T, B) by their times."""
+    if np.array_equal(time, np.arange(T)):
+
+        def add(table, values):
+            table += values.T
+
+    elif time.size % T == 0 and np.array_equal(time, np.repeat(np.arange(T), time.size // T)):
+
+        def add(table, values):
+            table += values.reshape(len(values), T, -1).sum(axis=2).T
+
+    else:
+        used = np.flatnonzero(time >= 0)
+        gather = sp.csr_array((np.ones(used.size), (time[used], used)), (T, time.size))
+
+        def add(table, values):
+            table += gather @ values.T
+
+    return add

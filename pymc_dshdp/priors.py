@@ -1,0 +1,467 @@
+"""Priors on the transitions of a hidden Markov model, declared in a ``pm.Model``."""
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.random.op import RNGConsumerOp
+
+from pymc_dshdp.distributions import (
+    HiddenPath,
+    SelfPersistence,
+    StickFractions,
+    SymmetricWeights,
+    TransitionRows,
+    stick_breaking_weights,
+)
+
+__all__ = ["DSHDP", "HiddenStates"]
+
+WEIGHTS = ("weak-limit", "stick-breaking")
+
+
+def _model():
+    model = pm.modelcontext(None)
+    return model
+
+
+def _tag(rv, name, role):
+    """Mark a variable as part of a prior; plain strings survive cloning, copying and pickling."""
+    rv.tag.dshdp = (name, role)
+    return rv
+
+
+def _depends_on_random_variables(node):
+    return any(
+        a.owner is not None and isinstance(a.owner.op, RNGConsumerOp) for a in ancestors([node])
+    )
+
+
+def _state_dims(model, name, n_states, dims):
+    """Resolve (dim, dim_to, L), adding the coordinates that are missing."""
+    if (n_states is None) == (dims is None):
+        raise ValueError(
+            f"{name}: give exactly one of n_states (an integer) and dims (the name of a model "
+            f"coordinate); received n_states={n_states!r}, dims={dims!r}"
+        )
+    if dims is None:
+        if isinstance(n_states, bool) or not isinstance(n_states, (int, np.integer)):
+            raise TypeError(f"{name}: n_states must be an integer, received {n_states!r}")
+        if n_states < 2:
+            raise ValueError(f"{name}: n_states must be at least 2, received {n_states}")
+        dim = f"{name}_state"
+        model.add_coord(dim, np.arange(n_states))
+    else:
+        if isinstance(dims, (tuple, list)) and len(dims) == 1:
+            [dims] = dims
+        if not isinstance(dims, str):
+            raise TypeError(f"{name}: dims must name one dimension, received {dims!r}")
+        if dims not in model.coords or model.coords[dims] is None:
+            raise ValueError(
+                f"{name}: dims={dims!r} is not a coordinate of the model; declare it with "
+                f"pm.Model(coords={{{dims!r}: range(20)}}) or use n_states=20"
+            )
+        dim = dims
+        n_states = len(model.coords[dim])
+        if n_states < 2:
+            raise ValueError(
+                f"{name}: the coordinate {dim!r} must have at least 2 states, received {n_states}"
+            )
+    dim_to = f"{dim}_to"
+    if dim_to not in model.coords:
+        model.add_coord(dim_to, model.coords[dim])
+    elif len(model.coords[dim_to]) != n_states:
+        raise ValueError(
+            f"{name}: the coordinate {dim_to!r} must have the {n_states} entries of {dim!r}, "
+            f"received {len(model.coords[dim_to])}"
+        )
+    return dim, dim_to, int(n_states)
+
+
+class _TransitionPrior:
+    """What the priors share: names, dimensions and the declaration of one hyperparameter.
+
+    Attributes
+    ----------
+    name : str
+    n_states : int
+        L.
+    dims : tuple of str
+        (state, state_to).
+    gamma, alpha : scalar tensors
+    beta : tensor of shape (L,)
+    kappa : tensor of shape (L,)
+    rho : tuple of two scalar tensors, or None
+        (rho1, rho2).
+    pi_bar : tensor of shape (L, L)
+    pi_init : tensor of shape (L,)
+    """
+
+    def __init__(self, name, n_states, dims):
+        if not isinstance(name, str) or not name:
+            raise TypeError(f"name must be a non-empty string, received {name!r}")
+        self.name = name
+        self._model = pm.modelcontext(None)
+        dim, dim_to, self.n_states = _state_dims(self._model, name, n_states, dims)
+        self.dims = (dim, dim_to)
+
+    def __repr__(self):
+        return f"{type(self).__name__}({self.name!r}, n_states={self.n_states})"
+
+    def _name(self, role):
+        return f"{self.name}_{role}"
+
+    def _hyperparameter(self, role, given, default, upper=np.inf):
+        """A scalar hyperparameter in (0, upper): the default, a number or a random variable."""
+        if given is None:
+            return _tag(default(self._name(role)), self.name, role)
+        where = f"{self.name}: {role}"
+        bounds = "positive and finite" if upper == np.inf else f"in (0, {upper:g})"
+        if not isinstance(given, Variable):
+            try:
+                number = float(given)
+            except (TypeError, ValueError):
+                raise TypeError(
+                    f"{where} must be a number or a random variable, received {given!r}"
+                ) from None
+            if not (0.0 < number < upper):
+                raise ValueError(f"{where} must be {bounds}, received {number:g}")
+            return pt.constant(number, dtype="floatX")
+        if given.type.ndim != 0:
+            raise ValueError(f"{where} must be a scalar, received {given.type.ndim} dimensions")
+        if given in self._model.free_RVs:
+            if hasattr(given.tag, "dshdp"):
+                raise ValueError(
+                    f"{where}={given.name!r} already belongs to the prior "
+                    f"{given.tag.dshdp[0]!r}; each prior needs its own variable"
+                )
+            low, high = self._support(given)
+            if not (low >= 0.0 and high <= upper):
+                raise ValueError(
+                    f"{where}={given.name!r} must have its support inside (0, {upper:g}), received "
+                    f"support ({low:.3g}, {high:.3g}); use for example pm.Gamma, pm.Uniform or "
+                    "pm.Truncated with these bounds"
+                )
+            return _tag(given, self.name, role)
+        if _depends_on_random_variables(given):
+            raise ValueError(
+                f"{where} must not be an expression of random variables, received {given}; declare "
+                f"{role} itself as a random variable, {role}=pm.Gamma(...), say"
+            )
+        return given
+
+    def _support(self, rv):
+        """Bounds of a free scalar variable, read from its transform."""
+        if not rv.dtype.startswith("float"):
+            raise TypeError(f"{rv.name!r} must be continuous, received dtype {rv.dtype}")
+        transform = self._model.rvs_to_transforms[rv]
+        if transform is None:
+            return -np.inf, np.inf
+        ends = [transform.backward(pt.constant(x), *rv.owner.inputs) for x in (-700.0, 700.0)]
+        low, high = (float(pm.draw(end, random_seed=0)) for end in ends)
+        return low, np.inf if high > 1e200 else high
+
+    def _declare_weights(self, weights):
+        if weights not in WEIGHTS:
+            raise ValueError(f"{self.name}: weights must be one of {WEIGHTS}, received {weights!r}")
+        dim = self.dims[0]
+        if weights == "weak-limit":
+            self.beta = SymmetricWeights(
+                self._name("beta"), self.gamma, self.n_states, dims=dim, default_transform=None
+            )
+        else:
+            stick = f"{dim}_stick"
+            if stick not in self._model.coords:
+                self._model.add_coord(stick, self._model.coords[dim][:-1])
+            fractions = StickFractions(self._name("v"), self.gamma, dims=stick)
+            self.beta = pm.Deterministic(
+                self._name("beta"), stick_breaking_weights(fractions), dims=dim
+            )
+
+    def _declare_rows(self):
+        self.pi_bar = TransitionRows(
+            self._name("pi_bar"), self.alpha, self.beta, dims=self.dims, default_transform=None
+        )
+        self.pi_init = TransitionRows(
+            self._name("pi_init"), self.alpha, self.beta, dims=self.dims[0], default_transform=None
+        )
+
+
+class DSHDP(_TransitionPrior):
+    r"""Disentangled sticky hierarchical Dirichlet process prior (Zhou, Gao & Paninski 2020).
+
+    Self-persistence :math:`\kappa_j`, the similarity of the switching rows :math:`\bar\pi_j`
+    (concentration :math:`\alpha`) and the number of states (concentration :math:`\gamma`) have
+    hyperparameters of their own; the sticky HDP-HMM ties :math:`\rho_2 = \alpha`.
+
+    .. math::
+
+       \beta &\sim \mathrm{Dir}(\gamma/L, \dots) \text{ or stick-breaking}(\gamma), \qquad
+       \kappa_j \sim \mathrm{Beta}(\rho_1, \rho_2), \\
+       \bar\pi_j, \pi_\mathrm{init} &\sim \mathrm{Dir}(\alpha\beta), \qquad
+       P = \mathrm{diag}(\kappa) + (1 - \kappa)\,\bar\pi .
+
+    Parameters
+    ----------
+    name : str
+        Prefix of the variables: ``name_gamma``, ``name_alpha``, ``name_phi``, ``name_eta``,
+        ``name_rho1``, ``name_rho2``, ``name_kappa``, ``name_beta``, ``name_pi_bar``,
+        ``name_pi_init`` (and ``name_v`` for stick-breaking weights).
+    n_states : int, optional
+        Truncation L, at least 2. Its dimensions are ``name_state`` and ``name_state_to``.
+    dims : str, optional
+        A coordinate of the model, instead of ``n_states``.
+    gamma : number or scalar random variable, optional
+        Concentration of the weights. Default Gamma(2, 1).
+    alpha : number or scalar random variable, optional
+        Concentration of the rows. Default Gamma(1, 0.01) (shape, rate).
+    phi : number or scalar random variable, optional
+        rho1 / (rho1 + rho2), the prior mean of kappa, in (0, 1). Default Uniform(0, 1).
+    eta : number or scalar random variable, optional
+        (rho1 + rho2)^(-1/3), in (0, 2). Default Uniform(0, 2).
+    rho : tuple of two, optional
+        (rho1, rho2) as numbers or any positive tensors, instead of ``phi`` and ``eta``.
+        Random variables in it keep the step that PyMC gives them.
+    kappa : number, array or tensor, optional
+        Self-persistence probabilities, scalar or of shape (L,), instead of all of these. A
+        random variable of shape (L,) with independent components is sampled by ``GridRhoStep``;
+        any other tensor through the log-density of the states.
+    weights : {"weak-limit", "stick-breaking"}
+        Symmetric finite Dirichlet, or stick-breaking truncated at L, whose expected tail mass is
+        (gamma / (1 + gamma))^(L - 1).
+
+    Attributes
+    ----------
+    gamma, alpha, phi, eta, rho, kappa, beta, pi_bar, pi_init
+        The tensors declared.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Naming the argument, the value received and what to give instead.
+    """
+
+    def __init__(
+        self,
+        name,
+        *,
+        n_states=None,
+        dims=None,
+        gamma=None,
+        alpha=None,
+        phi=None,
+        eta=None,
+        rho=None,
+        kappa=None,
+        weights="weak-limit",
+    ):
+        super().__init__(name, n_states, dims)
+        self.gamma = self._hyperparameter("gamma", gamma, lambda n: pm.Gamma(n, 2.0, 1.0))
+        self.alpha = self._hyperparameter("alpha", alpha, lambda n: pm.Gamma(n, 1.0, 0.01))
+        self._declare_persistence(phi, eta, rho, kappa)
+        self._declare_weights(weights)
+        self._declare_rows()
+
+    def _declare_persistence(self, phi, eta, rho, kappa):
+        self.phi = self.eta = self.rho = None
+        given = {"phi": phi, "eta": eta, "rho": rho, "kappa": kappa}
+        given = {key: value for key, value in given.items() if value is not None}
+        if ("kappa" in given and len(given) > 1) or ("rho" in given and len(given) > 1):
+            raise ValueError(
+                f"{self.name}: kappa replaces rho, and rho replaces phi and eta; received "
+                f"{' and '.join(given)} together"
+            )
+        if kappa is not None:
+            self.kappa = self._given_kappa(kappa)
+            return
+        if rho is not None:
+            rho1, rho2 = self.rho = self._given_rho(rho)
+            total = rho1 + rho2
+            self.phi, self.eta = rho1 / total, total ** (-1.0 / 3.0)
+        else:
+            self.phi = self._hyperparameter(
+                "phi", phi, lambda n: pm.Uniform(n, 0.0, 1.0), upper=1.0
+            )
+            self.eta = self._hyperparameter(
+                "eta", eta, lambda n: pm.Uniform(n, 0.0, 2.0), upper=2.0
+            )
+            concentration = self.eta**-3.0
+            self.rho = (
+                pm.Deterministic(self._name("rho1"), self.phi * concentration),
+                pm.Deterministic(self._name("rho2"), (1.0 - self.phi) * concentration),
+            )
+        self.kappa = _tag(
+            SelfPersistence(self._name("kappa"), self.phi, self.eta, dims=self.dims[0]),
+            self.name,
+            "kappa",
+        )
+
+    def _given_rho(self, rho):
+        if not isinstance(rho, (tuple, list)) or len(rho) != 2:
+            raise ValueError(f"{self.name}: rho must be a pair (rho1, rho2), received {rho!r}")
+        out = []
+        for label, value in zip(("rho1", "rho2"), rho, strict=True):
+            if not isinstance(value, Variable):
+                value = self._hyperparameter(label, value, None)
+            elif value.type.ndim != 0:
+                raise ValueError(f"{self.name}: {label} must be a scalar, received {value}")
+            out.append(value)
+        return tuple(out)
+
+    def _given_kappa(self, kappa):
+        where = f"{self.name}: kappa"
+        shape_error = f"{where} must be a scalar or have shape ({self.n_states},), received "
+        if not isinstance(kappa, Variable):
+            kappa = np.asarray(kappa, dtype="float64")
+            if kappa.shape not in {(), (self.n_states,)}:
+                raise ValueError(f"{shape_error}shape {kappa.shape}")
+            if not np.all((kappa >= 0.0) & (kappa < 1.0)):
+                raise ValueError(f"{where} must be in [0, 1), received {kappa}")
+            return pt.constant(np.broadcast_to(kappa, (self.n_states,)).copy(), dtype="floatX")
+        if kappa.type.ndim > 1:
+            raise ValueError(f"{shape_error}{kappa.type.ndim} dimensions")
+        if kappa.type.ndim == 0:
+            return pt.full((self.n_states,), kappa)
+        if kappa.type.shape[0] not in (None, self.n_states):
+            raise ValueError(f"{shape_error}shape {kappa.type.shape}")
+        if kappa in self._model.free_RVs and kappa.owner.op.ndim_supp == 0:
+            return _tag(kappa, self.name, "kappa")
+        return kappa
+
+
+def _states_dtype(n_states):
+    for dtype in ("int8", "int16", "int32"):
+        if n_states - 1 <= np.iinfo(dtype).max:
+            return dtype
+    return "int64"
+
+
+def _whole(value, what):
+    """A positive integer, or a symbolic scalar left as it is."""
+    if isinstance(value, SharedVariable) or (
+        isinstance(value, Variable) and not isinstance(value, Constant)
+    ):
+        if value.type.ndim != 0:
+            raise ValueError(f"{what} must be a scalar, received {value}")
+        return value
+    number = value.data if isinstance(value, Constant) else value
+    if isinstance(number, (bool, np.bool_)) or np.ndim(number) != 0 or int(number) != number:
+        raise TypeError(f"{what} must be an integer, received {value!r}")
+    if number < 1:
+        raise ValueError(f"{what} must be at least 1, received {int(number)}")
+    return int(number)
+
+
+def _layout(model, name, length, dims, lengths, shape):
+    """Resolve (dims, batch size or None, sequence lengths) from the arguments."""
+    if sum(x is not None for x in (length, shape)) + (lengths is not None and dims is None) > 1:
+        raise ValueError(
+            f"{name}: give one of length, lengths, shape and dims (lengths may come with dims); "
+            f"received length={length!r}, lengths={lengths!r}, shape={shape!r}"
+        )
+    extents = None
+    if dims is not None:
+        dims = (dims,) if isinstance(dims, str) else tuple(dims)
+        for dim in dims:
+            if dim not in model.dim_lengths:
+                raise ValueError(
+                    f"{name}: dims has {dim!r}, which is not a dimension of the model (it has "
+                    f"{sorted(model.dim_lengths)}); declare it with pm.Model(coords=...)"
+                )
+        extents = [_whole(model.dim_lengths[dim], f"{name}: dimension {dim!r}") for dim in dims]
+    if shape is not None:
+        if np.ndim(shape) != 1 or len(shape) not in (1, 2):
+            raise ValueError(f"{name}: shape must be (T,) or (n_sequences, T), received {shape!r}")
+        extents = [_whole(extent, f"{name}: shape") for extent in shape]
+    if length is not None:
+        extents = [_whole(length, f"{name}: length")]
+    if extents is not None and len(extents) > 2:
+        raise ValueError(
+            f"{name}: states have one or two dimensions (sequence, time), received dims={dims!r}"
+        )
+    if lengths is not None:
+        lengths = [_whole(n, f"{name}: lengths") for n in np.ravel(np.asarray(lengths, object))]
+        if not lengths:
+            raise ValueError(f"{name}: lengths must not be empty, received []")
+        if extents is not None:
+            if len(extents) == 2:
+                raise ValueError(
+                    f"{name}: lengths is for sequences laid end to end in one dimension, received "
+                    f"dims={dims!r}; a rectangular layout needs no lengths"
+                )
+            if isinstance(extents[0], int) and sum(lengths) != extents[0]:
+                raise ValueError(
+                    f"{name}: lengths must add up to the {extents[0]} entries of {dims[0]!r}, "
+                    f"received a sum of {sum(lengths)}"
+                )
+        return dims, None, lengths
+    if extents is None:
+        raise ValueError(
+            f"{name}: say how long the sequences are: length=T, lengths=[T1, T2, ...], "
+            "shape=(n_sequences, T) or dims=..."
+        )
+    size = None if len(extents) == 1 else (extents[0],)
+    return dims, size, [extents[-1]]
+
+
+def HiddenStates(name, prior, *, length=None, dims=None, lengths=None, shape=None):
+    """Hidden states z of a hidden Markov model with the given transition prior.
+
+    Use the result as an integer index: ``rate[z]`` has the shape of ``z``. The auxiliary w_t of
+    the paper (persist or switch) is summed out.
+
+    Sampling starts from ``initvals[name]`` if that is given to ``pm.sample``. By default (all
+    states equal to L - 1, the sign for it) it starts from a segmentation of the data into
+    clusters, drawn with the chain's own generator; see ``WeakLimitFFBS``.
+
+    Parameters
+    ----------
+    name : str
+    prior : DSHDP
+        Declared in the same model.
+    length : int or scalar tensor
+        T, one sequence. A tensor such as ``data.shape[0]`` follows ``pm.set_data``.
+    dims : str or tuple of str
+        Dimension names of the result, (time,) or (sequence, time).
+    lengths : sequence of int
+        Lengths of sequences laid end to end (as in hmmlearn); may come with ``dims``.
+    shape : tuple
+        (T,) or (n_sequences, T), a rectangular batch.
+
+    Returns
+    -------
+    TensorVariable
+        int8, int16 or int32 by the number of states, of shape (T,) or (n_sequences, T). The
+        sequence lengths are registered as constant data ``name_lengths``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Naming the argument, the value received and what to give instead.
+    """
+    if not isinstance(prior, _TransitionPrior):
+        raise TypeError(
+            f"{name}: prior must be a transition prior of this package such as "
+            f"DSHDP('hmm', n_states=20), received {prior!r}"
+        )
+    model = pm.modelcontext(None)
+    if model is not prior._model:
+        raise ValueError(f"{name}: the prior {prior.name!r} was declared in another model")
+    dims, size, lengths = _layout(model, name, length, dims, lengths, shape)
+    symbolic = not all(isinstance(n, int) for n in [*lengths, *(size or ())])
+    z = HiddenPath(
+        name,
+        prior.pi_init,
+        prior.pi_bar,
+        prior.kappa,
+        pt.stack(lengths) if symbolic else np.asarray(lengths),
+        size=size,
+        dims=dims,
+        dtype=_states_dtype(prior.n_states),
+    )
+    if not symbolic:
+        all_lengths = np.tile(lengths, size or (1,))
+        pm.Data(f"{name}_lengths", all_lengths, dims=f"{name}_sequence")
+    return _tag(z, prior.name, "states")

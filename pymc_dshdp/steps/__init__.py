@@ -1,0 +1,6 @@
+"""Step methods: gather arrays from the point, call kernels, return a new point. No maths."""
+
+from pymc_dshdp.steps.grid_rho import GridRhoStep
+from pymc_dshdp.steps.weak_limit import WeakLimitFFBS
+
+__all__ = ["GridRhoStep", "WeakLimitFFBS"]

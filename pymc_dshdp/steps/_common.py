@@ -1,0 +1,55 @@
+"""What the steps share: which priors a step serves, and the paths of a prior in a point."""
+
+import numpy as np
+
+from pymc_dshdp.kernels.counts import empty_counts, path_counts
+from pymc_dshdp.structure import point_function, unwrap
+
+
+def select_priors(model, priors, vars, step):
+    """The priors that the given value variables belong to.
+
+    Raises
+    ------
+    ValueError
+        Naming a variable that belongs to no prior with hidden states, or states left out.
+    """
+    owner = {}
+    for prior in priors:
+        members = [
+            *prior.states,
+            *prior.transition_variables(model),
+            *prior.persistence_variables(model),
+        ]
+        owner.update({model.rvs_to_values[rv]: prior for rv in members})
+    selected = []
+    for var in vars:
+        if var not in owner:
+            raise ValueError(
+                f"{step}: {var.name!r} is not a HiddenStates variable, nor part of a prior that "
+                "has hidden states; pass the variable that HiddenStates returned, as in "
+                f"{step}([z])"
+            )
+        if owner[var] not in selected:
+            selected.append(owner[var])
+    return selected
+
+
+class PathReader:
+    """The hidden paths of one prior: values, lengths and pooled counts."""
+
+    def __init__(self, model, prior):
+        self.n_states = prior.n_states
+        self.values = [model.rvs_to_values[z] for z in prior.states]
+        self.lengths = []
+        for z, value in zip(prior.states, self.values, strict=True):
+            [lengths] = point_function([unwrap(z.owner.inputs[5])])({})
+            sequences = np.prod(model.initial_point()[value.name].shape[:-1], dtype=int)
+            self.lengths.append(np.tile(lengths.astype("int64"), sequences))
+
+    def counts(self, point):
+        """Starts and transitions, pooled over the prior's states; shape (L + 1, L)."""
+        counts = empty_counts(self.n_states)
+        for value, lengths in zip(self.values, self.lengths, strict=True):
+            path_counts(np.ravel(point[value.name]), lengths, counts)
+        return counts

@@ -1,0 +1,244 @@
+"""The variables of each prior, found by walking the model's graph from its hidden states.
+
+Steps never hold the Python object that declared a prior: models get cloned, and values fixed
+by ``pm.do`` or ``pm.observe``.
+"""
+
+from dataclasses import dataclass, field
+
+import pymc as pm
+import pytensor.tensor as pt
+from pymc.logprob.transforms import LogOddsTransform
+from pymc.pytensorf import compile as compile_pymc
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.replace import vectorize_graph
+from pytensor.graph.traversal import ancestors, explicit_graph_inputs
+from pytensor.tensor.elemwise import DimShuffle
+
+from pymc_dshdp.distributions import (
+    HiddenPathRV,
+    SelfPersistenceRV,
+    StickFractionsRV,
+    SymmetricWeightsRV,
+    TransitionRowsRV,
+)
+
+__all__ = ["PriorVariables", "Reader", "find_priors"]
+
+
+def has_op(variable, op_type):
+    """Whether a variable is the output of an Op of the given type."""
+    return variable.owner is not None and isinstance(variable.owner.op, op_type)
+
+
+def unwrap(variable):
+    """Strip the added dimensions of length one that a ``size`` puts around a parameter."""
+    while has_op(variable, DimShuffle) and not variable.owner.op.drop:
+        variable = variable.owner.inputs[0]
+    return variable
+
+
+def role_of(rv):
+    """Role of a variable that carries a prior's tag, or None."""
+    return getattr(rv.tag, "dshdp", (None, None))[1]
+
+
+@dataclass(eq=False)
+class PriorVariables:
+    """The variables of one transition prior, each a node of the model's graph.
+
+    Attributes
+    ----------
+    states : list of HiddenStates variables
+    n_states : int
+    pi_init, pi_bar : free random variables
+    alpha, beta, gamma : nodes
+        Free random variables, or constants.
+    fractions : random variable or None
+        Stick fractions v.
+    kappa, phi, eta : nodes
+        phi and eta are None where kappa is not ``SelfPersistence``.
+    """
+
+    n_states: int
+    pi_init: Variable
+    pi_bar: Variable
+    alpha: Variable
+    beta: Variable
+    gamma: Variable
+    fractions: Variable | None
+    kappa: Variable
+    phi: Variable | None
+    eta: Variable | None
+    states: list = field(default_factory=list)
+
+    def transition_variables(self, model):
+        """Free variables that the transition block draws."""
+        weights = self.beta if self.fractions is None else self.fractions
+        found = [self.gamma, weights, self.alpha, self.pi_bar, self.pi_init]
+        return [v for v in found if v in model.free_RVs]
+
+    def persistence_variables(self, model):
+        """Free variables that the self-persistence block draws."""
+        if role_of(self.kappa) != "kappa" or self.kappa not in model.free_RVs:
+            return []
+        found = [self.phi, self.eta, self.kappa]
+        return [v for v in found if v is not None and v in model.free_RVs]
+
+    def children(self):
+        """Map each variable to the variables of the prior that may depend on it."""
+        rows = {self.pi_bar, self.pi_init}
+        weights = self.beta if self.fractions is None else self.fractions
+        states = set(self.states)
+        return {
+            self.gamma: {weights},
+            weights: rows,
+            self.alpha: rows,
+            self.pi_bar: states,
+            self.pi_init: states,
+            self.kappa: states,
+            self.phi: {self.kappa},
+            self.eta: {self.kappa},
+        }
+
+
+def _prior_of(model, z):
+    pi_init, pi_bar, kappa, _ = (unwrap(v) for v in z.owner.inputs[2:])
+    for rv in (pi_init, pi_bar):
+        if rv not in model.free_RVs or not has_op(rv, TransitionRowsRV):
+            raise ValueError(
+                f"The transition rows {rv} of {z.name!r} must be free random variables declared by "
+                "a prior of this package; undo the pm.do or pm.observe on them"
+            )
+    alpha, beta = (unwrap(v) for v in pi_bar.owner.inputs[2:])
+    fractions = None
+    if has_op(beta, SymmetricWeightsRV):
+        gamma = unwrap(beta.owner.inputs[2])
+    else:
+        [fractions] = [v for v in ancestors([beta]) if has_op(v, StickFractionsRV)]
+        gamma = unwrap(fractions.owner.inputs[2])
+    phi = eta = None
+    if has_op(kappa, SelfPersistenceRV):
+        phi, eta = (unwrap(v) for v in kappa.owner.inputs[2:])
+    n_states = int(pi_init.type.shape[0])
+    return PriorVariables(n_states, pi_init, pi_bar, alpha, beta, gamma, fractions, kappa, phi, eta)
+
+
+def find_priors(model):
+    """All priors of a model that have hidden states, in the order of the states.
+
+    Returns
+    -------
+    list of PriorVariables
+    """
+    priors = {}
+    for z in model.free_RVs:
+        if has_op(z, HiddenPathRV):
+            pi_bar = unwrap(z.owner.inputs[3])
+            if pi_bar not in priors:
+                priors[pi_bar] = _prior_of(model, z)
+            priors[pi_bar].states.append(z)
+    return list(priors.values())
+
+
+def refuse_outside_dependents(model, prior, owned, step):
+    """Raise if a variable or Potential outside the prior depends on an owned variable.
+
+    The conditionals hold only if nothing but the prior's own variables involves them.
+    """
+    children = prior.children()
+    for dependent in [*model.basic_RVs, *model.potentials]:
+        blockers = [v for v in model.basic_RVs if v is not dependent]
+        seen = set(ancestors([dependent], blockers=blockers))
+        for variable in owned:
+            if variable is dependent or variable not in seen:
+                continue
+            if dependent not in children.get(variable, ()):
+                raise ValueError(
+                    f"{step}: {dependent.name!r} depends on {variable.name!r}, which this step "
+                    f"draws from a conditional that does not contain {dependent.name!r}. Remove "
+                    "that dependence, or give the prior its own variable."
+                )
+
+
+def is_log_odds(model, rv):
+    """Whether the value variable of a free variable is its logit."""
+    return isinstance(model.rvs_to_transforms.get(rv), LogOddsTransform)
+
+
+def logit_node(model, node):
+    """Graph of logit(node) in value variables: the value variable itself where it is one."""
+    if node in model.free_RVs and is_log_odds(model, node):
+        return model.rvs_to_values[node]
+    [node] = model.replace_rvs_by_values([node])
+    return pt.log(node) - pt.log1p(-node)
+
+
+def in_values(model, nodes):
+    """Graphs of nodes with the random variables replaced by their value variables."""
+    return model.replace_rvs_by_values(list(nodes))
+
+
+def point_function(graphs, inputs=()):
+    """Compile graphs in value variables to ``f(point, *inputs) -> list``, in numba mode."""
+    free = [
+        v
+        for v in explicit_graph_inputs(graphs)
+        if v not in inputs and not isinstance(v, (Constant, SharedVariable))
+    ]
+    function = compile_pymc([*inputs, *free], graphs, mode="NUMBA", on_unused_input="ignore")
+    names = [v.name for v in free]
+    return lambda point, *values: function(*values, *(point[name] for name in names))
+
+
+class Reader:
+    """Scalar hyperparameters: natural values from a point, and value-space numbers back.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    nodes : list of scalar nodes
+    """
+
+    def __init__(self, model, nodes):
+        self._read = point_function(in_values(model, nodes))
+        self._free = [i for i, node in enumerate(nodes) if node in model.free_RVs]
+        self._values = [model.rvs_to_values[nodes[i]] for i in self._free]
+        natural = [pt.scalar(dtype=nodes[i].dtype) for i in self._free]
+        forward = []
+        for i, x in zip(self._free, natural, strict=True):
+            transform = model.rvs_to_transforms[nodes[i]]
+            rng_and_size, parameters = nodes[i].owner.inputs[:2], nodes[i].owner.inputs[2:]
+            inputs = [*rng_and_size, *in_values(model, parameters)]
+            forward.append(x if transform is None else transform.forward(x, *inputs))
+        self._write = point_function(forward, natural) if forward else None
+
+    def read(self, point):
+        """Natural values, floats."""
+        return [float(x) for x in self._read(point)]
+
+    def write(self, point, naturals):
+        """Value-variable entries of the free ones, given the natural values of all nodes."""
+        if self._write is None:
+            return {}
+        out = self._write(point, *(naturals[i] for i in self._free))
+        return {
+            value.name: value.type.filter(x, allow_downcast=True)
+            for value, x in zip(self._values, out, strict=True)
+        }
+
+
+def log_density_function(model, rv):
+    """``f(point, x) -> log p(x | parents)`` of a free scalar variable, x in value space."""
+    value = model.rvs_to_values[rv]
+    call = point_function([model.logp(vars=[rv], jacobian=True)], [value])
+    return lambda point, x: float(call(point, value.type.filter(x, allow_downcast=True))[0])
+
+
+def prior_log_density(model, rv):
+    """``f(point, x) -> log p(x | parents)`` of a scalar variable at a vector of natural x."""
+    x = pt.vector("x", dtype=rv.dtype)
+    scalar = pt.scalar("x_scalar", dtype=rv.dtype)
+    [graph] = in_values(model, [pm.logp(rv, scalar)])
+    return point_function([vectorize_graph(graph, {scalar: x})], [x])
