@@ -50,11 +50,11 @@ def register_steps(classes):
 
 
 def group(data, name):
-    """The dataset of a group of an InferenceData (ArviZ 0.x) or a DataTree (ArviZ 1.x)."""
+    """Return the dataset of a group of an InferenceData (ArviZ 0.x) or a DataTree (ArviZ 1.x)."""
     found = data[name]
     return found.to_dataset() if hasattr(found, "to_dataset") else found
 
 
 def scalar(value):
-    """A Python float of a 0-d array or a number."""
+    """Return the Python float of a 0-d array or a number."""
     return float(np.asarray(value))

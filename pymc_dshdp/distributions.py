@@ -106,13 +106,16 @@ class SymmetricWeights(Continuous):
 
     @classmethod
     def dist(cls, gamma, n_states, **kwargs):
+        """Build the variable; see the class."""
         gamma = pt.as_tensor_variable(gamma, dtype="floatX")
         return super().dist([gamma, pt.as_tensor_variable(n_states, dtype="int64")], **kwargs)
 
     def support_point(rv, size, gamma, n_states):
+        """Starting value."""
         return _uniform_simplex(size, n_states.squeeze())
 
     def logp(value, gamma, n_states):
+        """Log-density; see the class."""
         concentration = (gamma / n_states)[..., None] * pt.ones_like(value)
         return check_parameters(
             _dirichlet_logp(value, concentration), pt.gt(gamma, 0.0), msg="gamma > 0"
@@ -161,13 +164,16 @@ class TransitionRows(Continuous):
 
     @classmethod
     def dist(cls, alpha, beta, **kwargs):
+        """Build the variable; see the class."""
         alpha = pt.as_tensor_variable(alpha, dtype="floatX")
         return super().dist([alpha, pt.as_tensor_variable(beta)], **kwargs)
 
     def support_point(rv, size, alpha, beta):
+        """Starting value."""
         return _uniform_simplex(size, beta.shape[-1])
 
     def logp(value, alpha, beta):
+        """Log-density; see the class."""
         return check_parameters(
             _dirichlet_logp(value, alpha[..., None] * beta), pt.gt(alpha, 0.0), msg="alpha > 0"
         )
@@ -215,14 +221,17 @@ class SelfPersistence(UnitContinuous):
 
     @classmethod
     def dist(cls, phi, eta, **kwargs):
+        """Build the variable; see the class."""
         phi = pt.as_tensor_variable(phi, dtype="floatX")
         return super().dist([phi, pt.as_tensor_variable(eta, dtype="floatX")], **kwargs)
 
     def support_point(rv, size, phi, eta):
+        """Starting value."""
         # The mean, not a draw: a draw may round to 1, whose log-odds are infinite.
         return phi if rv_size_is_none(size) else pt.full(size, phi)
 
     def logp(value, phi, eta):
+        """Log-density; see the class."""
         c = eta**-3.0
         a, b = phi * c, (1.0 - phi) * c
         # log1p(-sigmoid(x)) is rewritten to -softplus(x), finite where kappa rounds to 1.
@@ -276,13 +285,16 @@ class StickFractions(UnitContinuous):
 
     @classmethod
     def dist(cls, gamma, **kwargs):
+        """Build the variable; see the class."""
         return super().dist([pt.as_tensor_variable(gamma, dtype="floatX")], **kwargs)
 
     def support_point(rv, size, gamma):
+        """Starting value."""
         mean = 1.0 / (1.0 + gamma)
         return mean if rv_size_is_none(size) else pt.full(size, mean)
 
     def logp(value, gamma):
+        """Log-density; see the class."""
         inside = pt.and_(pt.ge(value, 0.0), pt.le(value, 1.0))
         logp = pt.log(gamma) + (gamma - 1.0) * pt.log1p(-value)
         return check_parameters(
@@ -359,14 +371,17 @@ class HiddenPath(Discrete):
 
     @classmethod
     def dist(cls, initial, pi_bar, kappa, lengths, **kwargs):
+        """Build the variable; see the class."""
         params = [pt.as_tensor_variable(p) for p in (initial, pi_bar, kappa, lengths)]
         return super().dist(params, **kwargs)
 
     def support_point(rv, size, initial, pi_bar, kappa, lengths):
+        """Starting value."""
         # The last state throughout: the sign for the sampler to start from the data.
         return pt.zeros_like(rv) + (initial.shape[-1] - 1).astype(rv.dtype)
 
     def logp(value, initial, pi_bar, kappa, lengths):
+        """Log-density; see the class."""
         initial, pi_bar = _core(initial, 1), _core(pi_bar, 2)
         kappa, lengths = _core(kappa, 1), _core(lengths, 1)
         first = pt.cumsum(lengths) - lengths

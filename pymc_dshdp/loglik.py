@@ -145,7 +145,7 @@ class LogLikelihoodTable:
         return table
 
     def features(self):
-        """What was observed at each time point, for choosing a starting path.
+        """Collect what was observed at each time point, for choosing a starting path.
 
         Returns
         -------
@@ -337,7 +337,7 @@ def _check_constant(values, names):
 
 
 def _adder(time, T):
-    """A function that adds elements of shape (B, E) to a table of shape (T, B) by their times."""
+    """Return a function that adds elements of shape (B, E) to a table of shape (T, B) by their times."""
     if np.array_equal(time, np.arange(T)):
 
         def add(table, values):

@@ -114,7 +114,7 @@ class _TransitionPrior:
         return f"{self.name}_{role}"
 
     def _hyperparameter(self, role, given, default, upper=np.inf):
-        """A scalar hyperparameter in (0, upper): the default, a number or a random variable."""
+        """Declare or check a scalar in (0, upper): the default, a number or a random variable."""
         if given is None:
             return _tag(default(self._name(role)), self.name, role)
         where = f"{self.name}: {role}"
@@ -339,7 +339,7 @@ def _states_dtype(n_states):
 
 
 def _whole(value, what):
-    """A positive integer, or a symbolic scalar left as it is."""
+    """Check a positive integer; leave a symbolic scalar as it is."""
     if isinstance(value, SharedVariable) or (
         isinstance(value, Variable) and not isinstance(value, Constant)
     ):

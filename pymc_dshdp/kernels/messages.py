@@ -79,7 +79,7 @@ def _shift_by_reachable(log_likelihood, predicted, weights):
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def forward_filter(log_likelihoods, initial, transition, lengths):
-    """Filtered probabilities p(z_t = k | y_1..t) and log p(y) of each sequence.
+    """Compute filtered probabilities p(z_t = k | y_1..t) and log p(y) of each sequence.
 
     a_t(k) = exp(l_tk - max_k l_tk) sum_j a_{t-1}(j) P_jk / c_t, with a_0 P replaced by pi_init
     at the first time of a sequence; log p(y) = sum_t log c_t + max_k l_tk. Where the maximum

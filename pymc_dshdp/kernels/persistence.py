@@ -19,7 +19,7 @@ UNIFORM_SHARE = 0.05  # of the refined proposal: keeps every cell within reach, 
 
 @njit(cache=True, nogil=True)
 def log_persistence_marginal(phi, eta, persistences, departures):
-    """log p(w | phi, eta) with kappa integrated out.
+    """Log p(w | phi, eta) with kappa integrated out.
 
     sum_j log B(rho1 + W_j, rho2 + n_j.) / B(rho1, rho2); a state never visited adds 0.
 

@@ -1,6 +1,5 @@
 """Forward simulation of hidden paths."""
 
-import numpy as np
 from numba import njit
 
 from pymc_dshdp.kernels.messages import choose

@@ -66,7 +66,7 @@ def self_persistence_counts(rng, counts, kappa_logit, pi_bar):
 
 @njit(cache=True, nogil=True)
 def switch_counts(counts, persistences):
-    """n = N - diag(W), row 0 (the starts) unchanged; shape (L + 1, L)."""
+    """N = N - diag(W), row 0 (the starts) unchanged; shape (L + 1, L)."""
     switches = counts.copy()
     for j in range(persistences.shape[0]):
         switches[j + 1, j] -= persistences[j]
@@ -75,7 +75,7 @@ def switch_counts(counts, persistences):
 
 @njit(cache=True, nogil=True)
 def draw_gamma(rng, tables, gamma, shape, rate):
-    """gamma | m in the finite (weak-limit) model, prior Gamma(shape, rate).
+    """Gamma | m in the finite (weak-limit) model, prior Gamma(shape, rate).
 
     r_k ~ CRT(m_.k, gamma/L), x ~ Beta(gamma, m_..), gamma ~ Gamma(shape + r_., rate - log x):
     Escobar & West (1995) with the second-level tables r of the finite Dirichlet.
@@ -93,7 +93,7 @@ def draw_gamma(rng, tables, gamma, shape, rate):
 
 @njit(cache=True, nogil=True)
 def draw_gamma_sticks(rng, sticks_logit, shape, rate):
-    """gamma | v ~ Gamma(shape + L - 1, rate - sum_k log(1 - v_k)), for v_k ~ Beta(1, gamma)."""
+    """Gamma | v ~ Gamma(shape + L - 1, rate - sum_k log(1 - v_k)), for v_k ~ Beta(1, gamma)."""
     log_remaining = 0.0
     for k in range(sticks_logit.shape[0]):
         log_remaining -= softplus(sticks_logit[k])
@@ -102,7 +102,7 @@ def draw_gamma_sticks(rng, sticks_logit, shape, rate):
 
 @njit(cache=True, nogil=True)
 def draw_alpha(rng, switches, total_tables, alpha, shape, rate):
-    """alpha | m, n with the rows integrated out, prior Gamma(shape, rate).
+    """Alpha | m, n with the rows integrated out, prior Gamma(shape, rate).
 
     p(m, n | alpha) is proportional to alpha^m.. prod_j Gamma(alpha) / Gamma(alpha + n_j.):
     x_j ~ Beta(alpha, n_j.) where n_j. > 0, alpha ~ Gamma(shape + m.., rate - sum_j log x_j)
@@ -118,7 +118,7 @@ def draw_alpha(rng, switches, total_tables, alpha, shape, rate):
 
 @njit(cache=True, nogil=True)
 def draw_weights(rng, tables, gamma):
-    """beta | m, gamma ~ Dir(gamma/L + m_.k); shape (L,)."""
+    """Beta | m, gamma ~ Dir(gamma/L + m_.k); shape (L,)."""
     L = tables.shape[0]
     beta = np.empty(L)
     dirichlet_draw(rng, gamma / L + tables, beta)
@@ -254,7 +254,7 @@ def transition_block(rng, counts, kappa_logit, pi_bar, gamma, alpha, sticks_logi
 
 @njit(cache=True, nogil=True)
 def log_gamma_conditional(gamma, tables):
-    """log p(m | gamma) up to a constant, beta integrated out of the weak-limit prior.
+    """Log p(m | gamma) up to a constant, beta integrated out of the weak-limit prior.
 
     log Gamma(gamma) - log Gamma(gamma + m..) + sum_k log Gamma(gamma/L + m_.k) / Gamma(gamma/L).
     """
@@ -268,7 +268,7 @@ def log_gamma_conditional(gamma, tables):
 
 @njit(cache=True, nogil=True)
 def log_gamma_conditional_sticks(gamma, sticks_logit):
-    """log p(v | gamma) = (L - 1) log gamma + gamma sum_k log(1 - v_k), up to a constant."""
+    """Log p(v | gamma) = (L - 1) log gamma + gamma sum_k log(1 - v_k), up to a constant."""
     out = sticks_logit.shape[0] * math.log(gamma)
     for k in range(sticks_logit.shape[0]):
         out -= gamma * softplus(sticks_logit[k])
@@ -277,7 +277,7 @@ def log_gamma_conditional_sticks(gamma, sticks_logit):
 
 @njit(cache=True, nogil=True)
 def log_alpha_conditional(alpha, switches, total_tables):
-    """log p(m, n | alpha) = m.. log alpha + sum_j log Gamma(alpha) / Gamma(alpha + n_j.)."""
+    """Log p(m, n | alpha) = m.. log alpha + sum_j log Gamma(alpha) / Gamma(alpha + n_j.)."""
     out = total_tables * math.log(alpha)
     for j in range(switches.shape[0]):
         n = switches[j].sum()

@@ -7,7 +7,7 @@ from pymc_dshdp.structure import point_function, unwrap
 
 
 def select_priors(model, priors, vars, step):
-    """The priors that the given value variables belong to.
+    """Find the priors that the given value variables belong to.
 
     Raises
     ------
@@ -48,7 +48,7 @@ class PathReader:
             self.lengths.append(np.tile(lengths.astype("int64"), sequences))
 
     def counts(self, point):
-        """Starts and transitions, pooled over the prior's states; shape (L + 1, L)."""
+        """Count starts and transitions, pooled over the prior's states; shape (L + 1, L)."""
         counts = empty_counts(self.n_states)
         for value, lengths in zip(self.values, self.lengths, strict=True):
             path_counts(np.ravel(point[value.name]), lengths, counts)

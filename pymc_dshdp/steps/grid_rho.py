@@ -14,14 +14,12 @@ from rich.table import Column
 from pymc_dshdp._compat import ChainStep
 from pymc_dshdp.distributions import SelfPersistenceRV
 from pymc_dshdp.kernels import persistence as kernels
-from pymc_dshdp.kernels.counts import empty_counts, path_counts
 from pymc_dshdp.kernels.slice import slice_sample
 from pymc_dshdp.steps._common import PathReader, select_priors
 from pymc_dshdp.structure import (
     Reader,
     find_priors,
     has_op,
-    in_values,
     logit_node,
     point_function,
     prior_log_density,

@@ -84,7 +84,7 @@ class TransitionUpdate:
         return pi_init, kernels.transition_matrix(np.asarray(logit, "float64"), pi_bar)
 
     def __call__(self, point, counts, rng):
-        """New values of the block's variables, by the name of their value variables."""
+        """Draw the block; returns new values by the name of their value variables."""
         gamma, alpha = self._hyper.read(point)
         [logit] = self._kappa_logit(point)
         logit = np.asarray(logit, dtype="float64")

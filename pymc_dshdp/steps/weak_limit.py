@@ -64,7 +64,7 @@ class _PriorSampler:
         return {**point, **new}
 
     def draw_states(self, point, rng):
-        """New paths given the rest, and the log marginal likelihood of their observations."""
+        """Draw new paths; returns the point and the log marginal likelihood of the data."""
         pi_init, P = self.transition.transition_probabilities(point)
         new, total = {}, 0.0
         for value, table, lengths in zip(
@@ -81,7 +81,7 @@ class _PriorSampler:
         return {**point, **new}, total
 
     def draw_transitions(self, point, rng):
-        """New transition block given the paths, and the number of occupied states."""
+        """Draw the transition block; returns the point and the number of occupied states."""
         counts = self.paths.counts(point)
         return {**point, **self.transition(point, counts, rng)}, occupied_states(counts)
 
