@@ -111,7 +111,7 @@ class SymmetricWeights(Continuous):
         return super().dist([gamma, pt.as_tensor_variable(n_states, dtype="int64")], **kwargs)
 
     def support_point(rv, size, gamma, n_states):
-        """Starting value."""
+        """Return the starting value."""
         return _uniform_simplex(size, n_states.squeeze())
 
     def logp(value, gamma, n_states):
@@ -169,7 +169,7 @@ class TransitionRows(Continuous):
         return super().dist([alpha, pt.as_tensor_variable(beta)], **kwargs)
 
     def support_point(rv, size, alpha, beta):
-        """Starting value."""
+        """Return the starting value."""
         return _uniform_simplex(size, beta.shape[-1])
 
     def logp(value, alpha, beta):
@@ -226,7 +226,7 @@ class SelfPersistence(UnitContinuous):
         return super().dist([phi, pt.as_tensor_variable(eta, dtype="floatX")], **kwargs)
 
     def support_point(rv, size, phi, eta):
-        """Starting value."""
+        """Return the starting value."""
         # The mean, not a draw: a draw may round to 1, whose log-odds are infinite.
         return phi if rv_size_is_none(size) else pt.full(size, phi)
 
@@ -289,7 +289,7 @@ class StickFractions(UnitContinuous):
         return super().dist([pt.as_tensor_variable(gamma, dtype="floatX")], **kwargs)
 
     def support_point(rv, size, gamma):
-        """Starting value."""
+        """Return the starting value."""
         mean = 1.0 / (1.0 + gamma)
         return mean if rv_size_is_none(size) else pt.full(size, mean)
 
@@ -376,7 +376,7 @@ class HiddenPath(Discrete):
         return super().dist(params, **kwargs)
 
     def support_point(rv, size, initial, pi_bar, kappa, lengths):
-        """Starting value."""
+        """Return the starting value."""
         # The last state throughout: the sign for the sampler to start from the data.
         return pt.zeros_like(rv) + (initial.shape[-1] - 1).astype(rv.dtype)
 

@@ -300,8 +300,15 @@ def _observed_data(model, variable):
         return None, None
     value = model.rvs_to_values[variable]
     data = value.data if isinstance(value, Constant) else value.get_value()
+    data = np.asarray(data)
+    if np.issubdtype(data.dtype, np.floating) and np.isnan(data).any():
+        where = tuple(int(i) for i in np.argwhere(np.isnan(data))[0])
+        raise ValueError(
+            f"{variable.name!r} has NaN at position {where} of its observed data; pass missing "
+            "values as a NumPy masked array, np.ma.masked_invalid(data)"
+        )
     kind = "categories" if isinstance(variable.owner.op, CategoricalRV) else "numbers"
-    return np.asarray(data), kind
+    return data, kind
 
 
 def _features(data, kind, time, T):
@@ -337,7 +344,7 @@ def _check_constant(values, names):
 
 
 def _adder(time, T):
-    """Return a function that adds elements of shape (B, E) to a table of shape (T, B) by their times."""
+    """Return a function that adds elements (B, E) to a table (T, B) by their times."""
     if np.array_equal(time, np.arange(T)):
 
         def add(table, values):
