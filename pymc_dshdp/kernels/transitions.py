@@ -199,11 +199,9 @@ class TransitionDraw(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def tables_given_path(rng, counts, kappa_logit, pi_bar, alpha, beta):
-    """First part of the block: (n, m) with fresh W, shapes (L + 1, L) and (L,)."""
-    persistences = self_persistence_counts(rng, counts, kappa_logit, pi_bar)
-    switches = switch_counts(counts, persistences)
-    return switches, table_counts(rng, switches, alpha, beta)
+def draw_switches(rng, counts, kappa_logit, pi_bar):
+    """Draw n = N - diag(W) with fresh W | z, kappa, pi_bar; shape (L + 1, L)."""
+    return switch_counts(counts, self_persistence_counts(rng, counts, kappa_logit, pi_bar))
 
 
 @njit(cache=True, nogil=True)
@@ -218,10 +216,10 @@ def weights_and_rows(rng, switches, tables, gamma, alpha, sticks_logit):
 
 
 @njit(cache=True, nogil=True)
-def transition_block(rng, counts, kappa_logit, pi_bar, gamma, alpha, sticks_logit, beta, prior):
-    """Draw (gamma, alpha, beta or v, pi_bar, pi_init) given the path, in the exact order.
+def transition_block(rng, switches, gamma, alpha, sticks_logit, beta, prior):
+    """Draw (gamma, alpha, beta or v, pi_bar, pi_init) given the switches, in the exact order.
 
-    W | z;  m | n, alpha, beta;  gamma | m (or v);  alpha | m, n;  beta (v) | m, gamma;  rows | n.
+    m | n, alpha, beta;  gamma | m (or v);  alpha | m, n;  beta (v) | m, gamma;  rows | n.
     The rows are integrated out while the tables stand in for them, so they come last. Given m,
     p(m, n | alpha, beta) = f(alpha, m.., n_j.) prod_k beta_k^m.k factorises, so alpha and beta
     may be drawn in either order.
@@ -229,9 +227,8 @@ def transition_block(rng, counts, kappa_logit, pi_bar, gamma, alpha, sticks_logi
     Parameters
     ----------
     rng : numpy.random.Generator
-    counts : ndarray of shape (L + 1, L), int64
-    kappa_logit : ndarray of shape (L,)
-    pi_bar : ndarray of shape (L, L)
+    switches : ndarray of shape (L + 1, L), int64
+        n, drawn afresh (``draw_switches``) or kept by a sampler of w.
     gamma, alpha : float
     sticks_logit : ndarray of shape (L - 1,), or (0,) for weak-limit weights
     beta : ndarray of shape (L,)
@@ -241,7 +238,7 @@ def transition_block(rng, counts, kappa_logit, pi_bar, gamma, alpha, sticks_logi
     -------
     TransitionDraw
     """
-    switches, tables = tables_given_path(rng, counts, kappa_logit, pi_bar, alpha, beta)
+    tables = table_counts(rng, switches, alpha, beta)
     if prior.gamma_shape > 0.0:
         if sticks_logit.shape[0] > 0:
             gamma = draw_gamma_sticks(rng, sticks_logit, prior.gamma_shape, prior.gamma_rate)

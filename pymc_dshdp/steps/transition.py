@@ -54,7 +54,7 @@ class _Hyperprior:
 
 
 class TransitionUpdate:
-    """Draw gamma, beta (v), alpha, pi_bar, pi_init of one prior given its path counts.
+    """Draw gamma, beta (v), alpha, pi_bar, pi_init of one prior given its switches.
 
     Parameters
     ----------
@@ -83,12 +83,15 @@ class TransitionUpdate:
         pi_init = np.asarray(point[self._pi_init.name], dtype="float64")
         return pi_init, kernels.transition_matrix(np.asarray(logit, "float64"), pi_bar)
 
-    def __call__(self, point, counts, rng):
+    def switches(self, point, counts, rng):
+        """Draw the counts n of switches (w_t = 0) given the path counts."""
+        [logit] = self._kappa_logit(point)
+        pi_bar = np.asarray(point[self._pi_bar.name], dtype="float64")
+        return kernels.draw_switches(rng, counts, np.asarray(logit, "float64"), pi_bar)
+
+    def __call__(self, point, switches, rng):
         """Draw the block; returns new values by the name of their value variables."""
         gamma, alpha = self._hyper.read(point)
-        [logit] = self._kappa_logit(point)
-        logit = np.asarray(logit, dtype="float64")
-        pi_bar = np.asarray(point[self._pi_bar.name], dtype="float64")
         if self._sticks is None:
             sticks = NO_STICKS
             beta = np.asarray(point[self._beta.name], dtype="float64")
@@ -100,11 +103,9 @@ class TransitionUpdate:
             prior = kernels.TransitionPrior(
                 *self._gamma.gamma_parameters(point), *self._alpha.gamma_parameters(point)
             )
-            draw = kernels.transition_block(
-                rng, counts, logit, pi_bar, gamma, alpha, sticks, beta, prior
-            )
+            draw = kernels.transition_block(rng, switches, gamma, alpha, sticks, beta, prior)
         else:
-            switches, tables = kernels.tables_given_path(rng, counts, logit, pi_bar, alpha, beta)
+            tables = kernels.table_counts(rng, switches, alpha, beta)
             gamma = self._draw_gamma(point, tables, sticks, gamma, rng)
             alpha = self._draw_alpha(point, switches, tables.sum(), alpha, rng)
             draw = kernels.weights_and_rows(rng, switches, tables, gamma, alpha, sticks)

@@ -83,7 +83,8 @@ class _PriorSampler:
     def draw_transitions(self, point, rng):
         """Draw the transition block; returns the point and the number of occupied states."""
         counts = self.paths.counts(point)
-        return {**point, **self.transition(point, counts, rng)}, occupied_states(counts)
+        switches = self.transition.switches(point, counts, rng)
+        return {**point, **self.transition(point, switches, rng)}, occupied_states(counts)
 
 
 def _impossible(name, table, ell, time):
