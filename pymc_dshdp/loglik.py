@@ -80,6 +80,8 @@ class LogLikelihoodTable:
         L.
     without : set of random variables, optional
         Variables to leave out because they integrate to one (missing observations).
+    start : dict, optional
+        An initial point of the model, where one is at hand.
 
     Attributes
     ----------
@@ -92,9 +94,10 @@ class LogLikelihoodTable:
         If an element depends on the states at more than one time, naming the variable.
     """
 
-    def __init__(self, model, z, n_states, without=()):
+    def __init__(self, model, z, n_states, without=(), start=None):
         self.n_states = n_states
         self.z_value = model.rvs_to_values[z]
+        start = model.initial_point() if start is None else start
         terms = [(v, g) for v, g in terms_involving(model, z) if v not in without]
         self.names = [v.name for v, _ in terms]
         if not terms:
@@ -104,13 +107,12 @@ class LogLikelihoodTable:
                 UserWarning,
                 stacklevel=2,
             )
-            self.shape = tuple(model.initial_point()[self.z_value.name].shape)
+            self.shape = start[self.z_value.name].shape
             self._observed = []
             return
         self._observed = [_observed_data(model, v) for v, _ in terms]
         graphs = [g for _, g in terms]
         self._compile(graphs)
-        start = model.initial_point()
         self.shape = start[self.z_value.name].shape
         self._T = int(np.prod(self.shape))
         self._widths = [v.size for v in self._evaluate(start, [np.zeros(self._T, int)])]

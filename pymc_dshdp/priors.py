@@ -175,17 +175,29 @@ class _TransitionPrior:
             stick = f"{dim}_stick"
             if stick not in self._model.coords:
                 self._model.add_coord(stick, self._model.coords[dim][:-1])
-            fractions = StickFractions(self._name("v"), self.gamma, dims=stick)
+            fractions = StickFractions(
+                self._name("v"), self.gamma, shape=self.n_states - 1, dims=stick
+            )
             self.beta = pm.Deterministic(
                 self._name("beta"), stick_breaking_weights(fractions), dims=dim
             )
 
     def _declare_rows(self):
         self.pi_bar = TransitionRows(
-            self._name("pi_bar"), self.alpha, self.beta, dims=self.dims, default_transform=None
+            self._name("pi_bar"),
+            self.alpha,
+            self.beta,
+            shape=(self.n_states, self.n_states),
+            dims=self.dims,
+            default_transform=None,
         )
         self.pi_init = TransitionRows(
-            self._name("pi_init"), self.alpha, self.beta, dims=self.dims[0], default_transform=None
+            self._name("pi_init"),
+            self.alpha,
+            self.beta,
+            shape=self.n_states,
+            dims=self.dims[0],
+            default_transform=None,
         )
 
 
@@ -293,7 +305,9 @@ class DSHDP(_TransitionPrior):
                 pm.Deterministic(self._name("rho2"), (1.0 - self.phi) * concentration),
             )
         self.kappa = _tag(
-            SelfPersistence(self._name("kappa"), self.phi, self.eta, dims=self.dims[0]),
+            SelfPersistence(
+                self._name("kappa"), self.phi, self.eta, shape=self.n_states, dims=self.dims[0]
+            ),
             self.name,
             "kappa",
         )
@@ -354,6 +368,10 @@ def _whole(value, what):
     return int(number)
 
 
+def _current(extent):
+    return extent if isinstance(extent, int) else int(extent.eval())
+
+
 def _layout(model, name, length, dims, lengths, shape):
     """Resolve (dims, batch size or None, sequence lengths) from the arguments."""
     if sum(x is not None for x in (length, shape)) + (lengths is not None and dims is None) > 1:
@@ -391,10 +409,10 @@ def _layout(model, name, length, dims, lengths, shape):
                     f"{name}: lengths is for sequences laid end to end in one dimension, received "
                     f"dims={dims!r}; a rectangular layout needs no lengths"
                 )
-            if isinstance(extents[0], int) and sum(lengths) != extents[0]:
+            if sum(lengths) != _current(extents[0]):
                 raise ValueError(
-                    f"{name}: lengths must add up to the {extents[0]} entries of {dims[0]!r}, "
-                    f"received a sum of {sum(lengths)}"
+                    f"{name}: lengths must add up to the {_current(extents[0])} entries of "
+                    f"{dims[0]!r}, received a sum of {sum(lengths)}"
                 )
         return dims, None, lengths
     if extents is None:
@@ -434,7 +452,8 @@ def HiddenStates(name, prior, *, length=None, dims=None, lengths=None, shape=Non
     -------
     TensorVariable
         int8, int16 or int32 by the number of states, of shape (T,) or (n_sequences, T). The
-        sequence lengths are registered as constant data ``name_lengths``.
+        sequence lengths are registered as constant data ``name_lengths`` (the lengths at this
+        moment, where they are symbolic).
 
     Raises
     ------
@@ -450,7 +469,7 @@ def HiddenStates(name, prior, *, length=None, dims=None, lengths=None, shape=Non
     if model is not prior._model:
         raise ValueError(f"{name}: the prior {prior.name!r} was declared in another model")
     dims, size, lengths = _layout(model, name, length, dims, lengths, shape)
-    symbolic = not all(isinstance(n, int) for n in [*lengths, *(size or ())])
+    symbolic = not all(isinstance(n, int) for n in lengths)
     z = HiddenPath(
         name,
         prior.pi_init,
@@ -461,7 +480,6 @@ def HiddenStates(name, prior, *, length=None, dims=None, lengths=None, shape=Non
         dims=dims,
         dtype=_states_dtype(prior.n_states),
     )
-    if not symbolic:
-        all_lengths = np.tile(lengths, size or (1,))
-        pm.Data(f"{name}_lengths", all_lengths, dims=f"{name}_sequence")
+    now, repeats = ([_current(n) for n in extents] for extents in (lengths, size or (1,)))
+    pm.Data(f"{name}_lengths", np.tile(now, repeats), dims=f"{name}_sequence")
     return _tag(z, prior.name, "states")

@@ -121,7 +121,7 @@ def _prior_of(model, z):
     phi = eta = None
     if has_op(kappa, SelfPersistenceRV):
         phi, eta = (unwrap(v) for v in kappa.owner.inputs[2:])
-    n_states = int(pi_init.type.shape[0])
+    n_states = pi_init.type.shape[0]
     return PriorVariables(n_states, pi_init, pi_bar, alpha, beta, gamma, fractions, kappa, phi, eta)
 
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from pymc_dshdp.kernels.elementary import log_rising
 from pymc_dshdp.kernels.random import (
     dirichlet_draw,
     log_beta_draw,
@@ -117,6 +118,60 @@ def draw_alpha(rng, switches, total_tables, alpha, shape, rate):
 
 
 @njit(cache=True, nogil=True)
+def log_alpha_marginal(alpha, switches, beta):
+    """Log p(n | alpha, beta), rows integrated out (Dirichlet-multinomial), up to a constant.
+
+    sum_j log Gamma(alpha) / Gamma(alpha + n_j.)
+    + sum_jk log Gamma(alpha beta_k + n_jk) / Gamma(alpha beta_k).
+    """
+    R, L = switches.shape
+    out = 0.0
+    for j in range(R):
+        row = 0
+        for k in range(L):
+            n = switches[j, k]
+            if n > 0:
+                row += n
+                out += log_rising(alpha * beta[k], n)
+        out -= log_rising(alpha, row)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def slice_alpha(rng, switches, alpha, beta, shape, rate):
+    """Update alpha | n, beta by a slice on log alpha, tables integrated out (Neal 2003).
+
+    With few switches a large alpha is nearly flat in likelihood, and the tables pin it: given
+    m.. = n.. the conjugate draw moves by a fraction m..^(-1/2) only. Without them it does not.
+    The prior is Gamma(shape, rate); the Jacobian of the logarithm adds one log alpha.
+    """
+    x = math.log(alpha)
+    height = shape * x - rate * alpha + log_alpha_marginal(alpha, switches, beta)
+    height -= rng.standard_exponential()
+    left = x - rng.random()
+    right = left + 1.0
+    while True:
+        a = math.exp(left)
+        if shape * left - rate * a + log_alpha_marginal(a, switches, beta) <= height:
+            break
+        left -= 1.0
+    while True:
+        a = math.exp(right)
+        if shape * right - rate * a + log_alpha_marginal(a, switches, beta) <= height:
+            break
+        right += 1.0
+    while True:
+        new = left + rng.random() * (right - left)
+        a = math.exp(new)
+        if shape * new - rate * a + log_alpha_marginal(a, switches, beta) >= height:
+            return a
+        if new < x:
+            left = new
+        else:
+            right = new
+
+
+@njit(cache=True, nogil=True)
 def draw_weights(rng, tables, gamma):
     """Beta | m, gamma ~ Dir(gamma/L + m_.k); shape (L,)."""
     L = tables.shape[0]
@@ -219,7 +274,8 @@ def weights_and_rows(rng, switches, tables, gamma, alpha, sticks_logit):
 def transition_block(rng, switches, gamma, alpha, sticks_logit, beta, prior):
     """Draw (gamma, alpha, beta or v, pi_bar, pi_init) given the switches, in the exact order.
 
-    m | n, alpha, beta;  gamma | m (or v);  alpha | m, n;  beta (v) | m, gamma;  rows | n.
+    alpha | n, beta;  m | n, alpha, beta;  gamma | m (or v);  alpha | m, n;  beta (v) | m, gamma;
+    rows | n.
     The rows are integrated out while the tables stand in for them, so they come last. Given m,
     p(m, n | alpha, beta) = f(alpha, m.., n_j.) prod_k beta_k^m.k factorises, so alpha and beta
     may be drawn in either order.
@@ -238,6 +294,8 @@ def transition_block(rng, switches, gamma, alpha, sticks_logit, beta, prior):
     -------
     TransitionDraw
     """
+    if prior.alpha_shape > 0.0:
+        alpha = slice_alpha(rng, switches, alpha, beta, prior.alpha_shape, prior.alpha_rate)
     tables = table_counts(rng, switches, alpha, beta)
     if prior.gamma_shape > 0.0:
         if sticks_logit.shape[0] > 0:

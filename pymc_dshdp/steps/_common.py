@@ -38,13 +38,13 @@ def select_priors(model, priors, vars, step):
 class PathReader:
     """The hidden paths of one prior: values, lengths and pooled counts."""
 
-    def __init__(self, model, prior):
+    def __init__(self, model, prior, start):
         self.n_states = prior.n_states
         self.values = [model.rvs_to_values[z] for z in prior.states]
         self.lengths = []
         for z, value in zip(prior.states, self.values, strict=True):
             [lengths] = point_function([unwrap(z.owner.inputs[5])])({})
-            sequences = np.prod(model.initial_point()[value.name].shape[:-1], dtype=int)
+            sequences = np.prod(start[value.name].shape[:-1], dtype=int)
             self.lengths.append(np.tile(lengths.astype("int64"), sequences))
 
     def counts(self, point):

@@ -204,6 +204,7 @@ class GridRhoStep(ChainStep):
         self.refine = bool(refine)
         self.grid = _checked_grid(grid, REFINED_GRID if refine else MIDPOINT_GRID)
         vars = get_value_vars_from_user_vars(vars, model)
+        start = model.initial_point() if initial_point is None else initial_point
         self._updates = []
         self.vars = []
         for prior in select_priors(model, find_priors(model), vars, type(self).__name__):
@@ -219,7 +220,7 @@ class GridRhoStep(ChainStep):
                 if prior.phi is None
                 else _RhoUpdate(model, prior, self.grid, self.refine)
             )
-            self._updates.append((PathReader(model, prior), update))
+            self._updates.append((PathReader(model, prior, start), update))
             self.vars += [model.rvs_to_values[rv] for rv in owned]
         self.blocked = blocked
         self.rng = get_random_generator(rng)

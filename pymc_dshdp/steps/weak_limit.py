@@ -20,6 +20,7 @@ from pymc_dshdp.distributions import (
 from pymc_dshdp.kernels.counts import occupied_states
 from pymc_dshdp.kernels.messages import forward_filter_backward_sample
 from pymc_dshdp.loglik import LogLikelihoodTable
+from pymc_dshdp.missing import MissingValues, is_missing_observation
 from pymc_dshdp.starting import initial_path, is_default_start
 from pymc_dshdp.steps._common import PathReader, select_priors
 from pymc_dshdp.steps.transition import TransitionUpdate
@@ -46,10 +47,12 @@ class WeakLimitFFBSState(StepMethodState):
 class _PriorSampler:
     """The states and the transition block of one prior."""
 
-    def __init__(self, model, prior, step):
+    def __init__(self, model, prior, step, start, missing):
         self.n_states = prior.n_states
-        self.paths = PathReader(model, prior)
-        self.tables = [LogLikelihoodTable(model, z, prior.n_states) for z in prior.states]
+        self.paths = PathReader(model, prior, start)
+        self.tables = [
+            LogLikelihoodTable(model, z, prior.n_states, missing, start) for z in prior.states
+        ]
         self.transition = TransitionUpdate(model, prior, step)
         self.vars = self.paths.values + [model.rvs_to_values[rv] for rv in self.transition.rvs]
         self.required = [*prior.states, *self.transition.rvs]
@@ -114,7 +117,8 @@ class WeakLimitFFBS(ChainStep):
     counts :math:`W`; the table counts :math:`m`; :math:`\gamma \mid m`; :math:`\alpha \mid m, n`;
     :math:`\beta \mid m, \gamma`; and the rows :math:`\bar\pi_j \sim \mathrm{Dir}(\alpha\beta +
     n_j)`, :math:`\pi_\mathrm{init}`. Any likelihood of the model that indexes with the states
-    enters through its own log-density (see ``LogLikelihoodTable``).
+    enters through its own log-density (see ``LogLikelihoodTable``). Missing observations (PyMC's
+    ``y_unobserved`` of a masked array) are summed out of it and redrawn given the states.
 
     ``pm.sample()`` chooses this step by itself. The self-persistence variables belong to
     ``GridRhoStep``, emission parameters to PyMC's own steps.
@@ -172,11 +176,15 @@ class WeakLimitFFBS(ChainStep):
     ):
         model = modelcontext(model)
         vars = get_value_vars_from_user_vars(vars, model)
+        start = model.initial_point() if initial_point is None else initial_point
         name = type(self).__name__
+        priors = _complete_priors(model, vars, name)
+        self._missing = MissingValues(model, [z for prior in priors for z in prior.states])
         self._priors = [
-            _PriorSampler(model, prior, name) for prior in _complete_priors(model, vars, name)
+            _PriorSampler(model, prior, name, start, self._missing.rvs) for prior in priors
         ]
         self.vars = [v for prior in self._priors for v in prior.vars]
+        self.vars += [model.rvs_to_values[rv] for rv in self._missing.rvs]
         self.blocked = blocked
         self.rng = get_random_generator(rng)
         self.tune = True
@@ -198,6 +206,7 @@ class WeakLimitFFBS(ChainStep):
             occupied += n_occupied
             total += log_marginal
             full |= n_occupied == prior.n_states
+        point = self._missing.draw(point, self.rng)
         self.held += hold
         stats = {
             "n_occupied": occupied,
@@ -240,6 +249,7 @@ class WeakLimitFFBS(ChainStep):
         """Claims the states and transition variables of the priors of this package."""
         ops = (HiddenPathRV, SymmetricWeightsRV, StickFractionsRV, TransitionRowsRV)
         mine = has_op(var, ops) or role_of(var) in {"alpha", "gamma"}
+        mine = mine or is_missing_observation(var)
         return Competence.IDEAL if mine else Competence.INCOMPATIBLE
 
     @staticmethod
@@ -264,8 +274,9 @@ class WeakLimitFFBS(ChainStep):
 
 def _complete_priors(model, vars, step):
     """Priors of the given variables, all of whose states are given, as is what else must be."""
-    priors = select_priors(model, find_priors(model), vars, step)
-    given = set(vars)
+    missing = {model.rvs_to_values[v] for v in model.free_RVs if is_missing_observation(v)}
+    given = set(vars) - missing
+    priors = select_priors(model, find_priors(model), [v for v in vars if v in given], step)
     for prior in priors:
         states = [model.rvs_to_values[z] for z in prior.states]
         missing = [v.name for v in states if v not in given]

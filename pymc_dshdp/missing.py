@@ -1,0 +1,102 @@
+"""Missing observations: left out of the table, where they integrate to one, then redrawn.
+
+PyMC splits a masked observation ``y`` into ``y_observed`` and the free ``y_unobserved``. Given
+the states a missing value is independent of everything else, so z can be drawn with it summed
+out, and it from its own distribution given z: p(z, y_miss | rest) = p(z | rest) p(y_miss | z,
+rest). Drawing z given imputed values instead would tie each to the other.
+"""
+
+from pymc.distributions.distribution import PartialObservedRV
+from pymc.pytensorf import compile as compile_pymc
+from pymc.pytensorf import find_rng_nodes, reseed_rngs
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Constant
+from pytensor.graph.traversal import ancestors, explicit_graph_inputs
+
+from pymc_dshdp.distributions import HiddenPathRV
+from pymc_dshdp.structure import has_op, in_values
+
+__all__ = ["MissingValues", "is_missing_observation"]
+
+SUFFIX = "_unobserved"
+
+
+def is_missing_observation(rv):
+    """Whether a free variable is the missing part of an observation that depends on states.
+
+    Rows of a multivariate observation that are missing in part only are not: their missing
+    entries depend on the observed ones, and stay with the step that PyMC gives them.
+    """
+    if rv.name is None or not rv.name.endswith(SUFFIX) or has_op(rv, PartialObservedRV):
+        return False
+    return any(has_op(v, HiddenPathRV) for v in ancestors([rv]))
+
+
+class MissingValues:
+    """The missing observations that depend on given states.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    states : list of HiddenStates variables
+
+    Attributes
+    ----------
+    rvs : list of random variables
+
+    Raises
+    ------
+    ValueError
+        If another variable depends on a missing observation, which then cannot be summed out.
+    """
+
+    def __init__(self, model, states):
+        self.rvs = []
+        for rv in model.free_RVs:
+            blockers = [v for v in model.basic_RVs if v is not rv]
+            if is_missing_observation(rv) and set(states) & set(ancestors([rv], blockers)):
+                self.rvs.append(rv)
+        _refuse_dependents(model, self.rvs)
+        self._values = [model.rvs_to_values[rv] for rv in self.rvs]
+        if self.rvs:
+            self._compile(model)
+
+    def _compile(self, model):
+        draws = []
+        for rv in self.rvs:
+            copy = rv.owner.clone_with_new_inputs(rv.owner.inputs).outputs[
+                rv.owner.outputs.index(rv)
+            ]
+            [draw] = in_values(model, [copy])
+            transform = model.rvs_to_transforms[rv]
+            draws.append(draw if transform is None else transform.forward(draw, *draw.owner.inputs))
+        inputs = [
+            v for v in explicit_graph_inputs(draws) if not isinstance(v, (Constant, SharedVariable))
+        ]
+        self._inputs = [v.name for v in inputs]
+        self._function = compile_pymc(inputs, draws, mode="NUMBA")
+        self._rngs = find_rng_nodes(self._function.maker.fgraph.outputs)
+
+    def draw(self, point, rng):
+        """Redraw every missing value given the states and parameters in the point."""
+        if not self.rvs:
+            return point
+        reseed_rngs(self._rngs, rng.integers(2**63))
+        out = self._function(*(point[name] for name in self._inputs))
+        new = {
+            value.name: x.astype(value.dtype, copy=False)
+            for value, x in zip(self._values, out, strict=True)
+        }
+        return {**point, **new}
+
+
+def _refuse_dependents(model, rvs):
+    for dependent in [*model.basic_RVs, *model.potentials]:
+        blockers = [v for v in model.basic_RVs if v is not dependent]
+        used = set(ancestors([dependent], blockers)) & set(rvs) - {dependent}
+        if used:
+            raise ValueError(
+                f"{dependent.name!r} depends on the missing observations {used.pop().name!r}, "
+                "which therefore cannot be summed out of the states' likelihood; declare that "
+                "series as a free random variable instead of masking it"
+            )
