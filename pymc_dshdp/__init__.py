@@ -3,10 +3,21 @@
 from pymc_dshdp import datasets
 from pymc_dshdp._compat import register_steps
 from pymc_dshdp.analysis import label_invariant
-from pymc_dshdp.priors import DSHDP, HiddenStates
+from pymc_dshdp.priors import DSHDP, HDP, FixedTransitions, StickyHDP
+from pymc_dshdp.states import HiddenStates
 from pymc_dshdp.steps import GridRhoStep, WeakLimitFFBS
 
-__all__ = ["DSHDP", "GridRhoStep", "HiddenStates", "WeakLimitFFBS", "datasets", "label_invariant"]
+__all__ = [
+    "DSHDP",
+    "HDP",
+    "FixedTransitions",
+    "StickyHDP",
+    "GridRhoStep",
+    "HiddenStates",
+    "WeakLimitFFBS",
+    "datasets",
+    "label_invariant",
+]
 __version__ = "0.1.0"
 
 register_steps([WeakLimitFFBS, GridRhoStep])

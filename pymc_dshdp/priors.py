@@ -3,31 +3,25 @@
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
-from pytensor.compile.sharedvalue import SharedVariable
-from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.op import RNGConsumerOp
 
 from pymc_dshdp.distributions import (
-    HiddenPath,
     SelfPersistence,
     StickFractions,
+    StickyPersistence,
     SymmetricWeights,
     TransitionRows,
     stick_breaking_weights,
 )
 
-__all__ = ["DSHDP", "HiddenStates"]
+__all__ = ["DSHDP", "HDP", "FixedTransitions", "StickyHDP", "TransitionPrior"]
 
 WEIGHTS = ("weak-limit", "stick-breaking")
 
 
-def _model():
-    model = pm.modelcontext(None)
-    return model
-
-
-def _tag(rv, name, role):
+def tag(rv, name, role):
     """Mark a variable as part of a prior; plain strings survive cloning, copying and pickling."""
     rv.tag.dshdp = (name, role)
     return rv
@@ -80,7 +74,7 @@ def _state_dims(model, name, n_states, dims):
     return dim, dim_to, int(n_states)
 
 
-class _TransitionPrior:
+class TransitionPrior:
     """What the priors share: names, dimensions and the declaration of one hyperparameter.
 
     Attributes
@@ -93,18 +87,25 @@ class _TransitionPrior:
     gamma, alpha : scalar tensors
     beta : tensor of shape (L,)
     kappa : tensor of shape (L,)
-    rho : tuple of two scalar tensors, or None
+    phi, eta : scalar tensors
+    rho : tuple of two scalar tensors
         (rho1, rho2).
     pi_bar : tensor of shape (L, L)
     pi_init : tensor of shape (L,)
+
+    Notes
+    -----
+    What a prior does not have is None.
     """
+
+    gamma = alpha = beta = kappa = phi = eta = rho = None
 
     def __init__(self, name, n_states, dims):
         if not isinstance(name, str) or not name:
             raise TypeError(f"name must be a non-empty string, received {name!r}")
         self.name = name
-        self._model = pm.modelcontext(None)
-        dim, dim_to, self.n_states = _state_dims(self._model, name, n_states, dims)
+        self.model = pm.modelcontext(None)
+        dim, dim_to, self.n_states = _state_dims(self.model, name, n_states, dims)
         self.dims = (dim, dim_to)
 
     def __repr__(self):
@@ -113,10 +114,11 @@ class _TransitionPrior:
     def _name(self, role):
         return f"{self.name}_{role}"
 
-    def _hyperparameter(self, role, given, default, upper=np.inf):
+    def _hyperparameter(self, role, given, default, upper=np.inf, tagged=None):
         """Declare or check a scalar in (0, upper): the default, a number or a random variable."""
+        tagged = tagged or role
         if given is None:
-            return _tag(default(self._name(role)), self.name, role)
+            return tag(default(self._name(role)), self.name, tagged)
         where = f"{self.name}: {role}"
         bounds = "positive and finite" if upper == np.inf else f"in (0, {upper:g})"
         if not isinstance(given, Variable):
@@ -131,7 +133,7 @@ class _TransitionPrior:
             return pt.constant(number, dtype="floatX")
         if given.type.ndim != 0:
             raise ValueError(f"{where} must be a scalar, received {given.type.ndim} dimensions")
-        if given in self._model.free_RVs:
+        if given in self.model.free_RVs:
             if hasattr(given.tag, "dshdp"):
                 raise ValueError(
                     f"{where}={given.name!r} already belongs to the prior "
@@ -144,7 +146,7 @@ class _TransitionPrior:
                     f"support ({low:.3g}, {high:.3g}); use for example pm.Gamma, pm.Uniform or "
                     "pm.Truncated with these bounds"
                 )
-            return _tag(given, self.name, role)
+            return tag(given, self.name, tagged)
         if _depends_on_random_variables(given):
             raise ValueError(
                 f"{where} must not be an expression of random variables, received {given}; declare "
@@ -156,12 +158,15 @@ class _TransitionPrior:
         """Bounds of a free scalar variable, read from its transform."""
         if not rv.dtype.startswith("float"):
             raise TypeError(f"{rv.name!r} must be continuous, received dtype {rv.dtype}")
-        transform = self._model.rvs_to_transforms[rv]
+        transform = self.model.rvs_to_transforms[rv]
         if transform is None:
             return -np.inf, np.inf
         ends = [transform.backward(pt.constant(x), *rv.owner.inputs) for x in (-700.0, 700.0)]
         low, high = (float(pm.draw(end, random_seed=0)) for end in ends)
         return low, np.inf if high > 1e200 else high
+
+    def _declare_gamma(self, gamma):
+        self.gamma = self._hyperparameter("gamma", gamma, lambda n: pm.Gamma(n, 2.0, 1.0))
 
     def _declare_weights(self, weights):
         if weights not in WEIGHTS:
@@ -173,8 +178,8 @@ class _TransitionPrior:
             )
         else:
             stick = f"{dim}_stick"
-            if stick not in self._model.coords:
-                self._model.add_coord(stick, self._model.coords[dim][:-1])
+            if stick not in self.model.coords:
+                self.model.add_coord(stick, self.model.coords[dim][:-1])
             fractions = StickFractions(
                 self._name("v"), self.gamma, shape=self.n_states - 1, dims=stick
             )
@@ -182,26 +187,31 @@ class _TransitionPrior:
                 self._name("beta"), stick_breaking_weights(fractions), dims=dim
             )
 
-    def _declare_rows(self):
+    def _no_persistence(self):
+        return pt.constant(np.zeros(self.n_states), dtype="floatX")
+
+    def _declare_rows(self, alpha=None, beta=None, initial=None):
+        alpha = self.alpha if alpha is None else alpha
+        beta = self.beta if beta is None else beta
         self.pi_bar = TransitionRows(
             self._name("pi_bar"),
-            self.alpha,
-            self.beta,
+            alpha,
+            beta,
             shape=(self.n_states, self.n_states),
             dims=self.dims,
             default_transform=None,
         )
         self.pi_init = TransitionRows(
             self._name("pi_init"),
-            self.alpha,
-            self.beta,
+            alpha,
+            beta if initial is None else initial,
             shape=self.n_states,
             dims=self.dims[0],
             default_transform=None,
         )
 
 
-class DSHDP(_TransitionPrior):
+class DSHDP(TransitionPrior):
     r"""Disentangled sticky hierarchical Dirichlet process prior (Zhou, Gao & Paninski 2020).
 
     Self-persistence :math:`\kappa_j`, the similarity of the switching rows :math:`\bar\pi_j`
@@ -270,14 +280,13 @@ class DSHDP(_TransitionPrior):
         weights="weak-limit",
     ):
         super().__init__(name, n_states, dims)
-        self.gamma = self._hyperparameter("gamma", gamma, lambda n: pm.Gamma(n, 2.0, 1.0))
+        self._declare_gamma(gamma)
         self.alpha = self._hyperparameter("alpha", alpha, lambda n: pm.Gamma(n, 1.0, 0.01))
         self._declare_persistence(phi, eta, rho, kappa)
         self._declare_weights(weights)
         self._declare_rows()
 
     def _declare_persistence(self, phi, eta, rho, kappa):
-        self.phi = self.eta = self.rho = None
         given = {"phi": phi, "eta": eta, "rho": rho, "kappa": kappa}
         given = {key: value for key, value in given.items() if value is not None}
         if ("kappa" in given and len(given) > 1) or ("rho" in given and len(given) > 1):
@@ -304,7 +313,7 @@ class DSHDP(_TransitionPrior):
                 pm.Deterministic(self._name("rho1"), self.phi * concentration),
                 pm.Deterministic(self._name("rho2"), (1.0 - self.phi) * concentration),
             )
-        self.kappa = _tag(
+        self.kappa = tag(
             SelfPersistence(
                 self._name("kappa"), self.phi, self.eta, shape=self.n_states, dims=self.dims[0]
             ),
@@ -340,146 +349,133 @@ class DSHDP(_TransitionPrior):
             return pt.full((self.n_states,), kappa)
         if kappa.type.shape[0] not in (None, self.n_states):
             raise ValueError(f"{shape_error}shape {kappa.type.shape}")
-        if kappa in self._model.free_RVs and kappa.owner.op.ndim_supp == 0:
-            return _tag(kappa, self.name, "kappa")
+        if kappa in self.model.free_RVs and kappa.owner.op.ndim_supp == 0:
+            return tag(kappa, self.name, "kappa")
         return kappa
 
 
-def _states_dtype(n_states):
-    for dtype in ("int8", "int16", "int32"):
-        if n_states - 1 <= np.iinfo(dtype).max:
-            return dtype
-    return "int64"
+class StickyHDP(TransitionPrior):
+    r"""Sticky HDP-HMM prior (Fox et al. 2011): the disentangled one with rho tied to alpha.
 
-
-def _whole(value, what):
-    """Check a positive integer; leave a symbolic scalar as it is."""
-    if isinstance(value, SharedVariable) or (
-        isinstance(value, Variable) and not isinstance(value, Constant)
-    ):
-        if value.type.ndim != 0:
-            raise ValueError(f"{what} must be a scalar, received {value}")
-        return value
-    number = value.data if isinstance(value, Constant) else value
-    if isinstance(number, (bool, np.bool_)) or np.ndim(number) != 0 or int(number) != number:
-        raise TypeError(f"{what} must be an integer, received {value!r}")
-    if number < 1:
-        raise ValueError(f"{what} must be at least 1, received {int(number)}")
-    return int(number)
-
-
-def _current(extent):
-    return extent if isinstance(extent, int) else int(extent.eval())
-
-
-def _layout(model, name, length, dims, lengths, shape):
-    """Resolve (dims, batch size or None, sequence lengths) from the arguments."""
-    if sum(x is not None for x in (length, shape)) + (lengths is not None and dims is None) > 1:
-        raise ValueError(
-            f"{name}: give one of length, lengths, shape and dims (lengths may come with dims); "
-            f"received length={length!r}, lengths={lengths!r}, shape={shape!r}"
-        )
-    extents = None
-    if dims is not None:
-        dims = (dims,) if isinstance(dims, str) else tuple(dims)
-        for dim in dims:
-            if dim not in model.dim_lengths:
-                raise ValueError(
-                    f"{name}: dims has {dim!r}, which is not a dimension of the model (it has "
-                    f"{sorted(model.dim_lengths)}); declare it with pm.Model(coords=...)"
-                )
-        extents = [_whole(model.dim_lengths[dim], f"{name}: dimension {dim!r}") for dim in dims]
-    if shape is not None:
-        if np.ndim(shape) != 1 or len(shape) not in (1, 2):
-            raise ValueError(f"{name}: shape must be (T,) or (n_sequences, T), received {shape!r}")
-        extents = [_whole(extent, f"{name}: shape") for extent in shape]
-    if length is not None:
-        extents = [_whole(length, f"{name}: length")]
-    if extents is not None and len(extents) > 2:
-        raise ValueError(
-            f"{name}: states have one or two dimensions (sequence, time), received dims={dims!r}"
-        )
-    if lengths is not None:
-        lengths = [_whole(n, f"{name}: lengths") for n in np.ravel(np.asarray(lengths, object))]
-        if not lengths:
-            raise ValueError(f"{name}: lengths must not be empty, received []")
-        if extents is not None:
-            if len(extents) == 2:
-                raise ValueError(
-                    f"{name}: lengths is for sequences laid end to end in one dimension, received "
-                    f"dims={dims!r}; a rectangular layout needs no lengths"
-                )
-            if sum(lengths) != _current(extents[0]):
-                raise ValueError(
-                    f"{name}: lengths must add up to the {_current(extents[0])} entries of "
-                    f"{dims[0]!r}, received a sum of {sum(lengths)}"
-                )
-        return dims, None, lengths
-    if extents is None:
-        raise ValueError(
-            f"{name}: say how long the sequences are: length=T, lengths=[T1, T2, ...], "
-            "shape=(n_sequences, T) or dims=..."
-        )
-    size = None if len(extents) == 1 else (extents[0],)
-    return dims, size, [extents[-1]]
-
-
-def HiddenStates(name, prior, *, length=None, dims=None, lengths=None, shape=None):
-    """Hidden states z of a hidden Markov model with the given transition prior.
-
-    Use the result as an integer index: ``rate[z]`` has the shape of ``z``. The auxiliary w_t of
-    the paper (persist or switch) is summed out.
-
-    Sampling starts from ``initvals[name]`` if that is given to ``pm.sample``. By default (all
-    states equal to L - 1, the sign for it) it starts from a segmentation of the data into
-    clusters, drawn with the chain's own generator; see ``WeakLimitFFBS``.
+    By theorem 1 of Zhou, Gao & Paninski (2020) rows :math:`\mathrm{Dir}(\alpha\beta +
+    \kappa_0\delta_j)` are :math:`\kappa_j\delta_j + (1 - \kappa_j)\bar\pi_j` with
+    :math:`\kappa_j \sim \mathrm{Beta}(\kappa_0, \alpha)` and :math:`\bar\pi_j \sim
+    \mathrm{Dir}(\alpha\beta)`, so that rho1 = kappa0 and rho2 = alpha.
 
     Parameters
     ----------
-    name : str
-    prior : DSHDP
-        Declared in the same model.
-    length : int or scalar tensor
-        T, one sequence. A tensor such as ``data.shape[0]`` follows ``pm.set_data``.
-    dims : str or tuple of str
-        Dimension names of the result, (time,) or (sequence, time).
-    lengths : sequence of int
-        Lengths of sequences laid end to end (as in hmmlearn); may come with ``dims``.
-    shape : tuple
-        (T,) or (n_sequences, T), a rectangular batch.
+    name, n_states, dims, gamma, weights
+        As for ``DSHDP``.
+    s : number or scalar random variable, optional
+        alpha + kappa0. Default Gamma(1, 0.01) (shape, rate).
+    phi : number or scalar random variable, optional
+        kappa0 / (alpha + kappa0), in (0, 1). Default Uniform(0, 1).
 
-    Returns
-    -------
-    TensorVariable
-        int8, int16 or int32 by the number of states, of shape (T,) or (n_sequences, T). The
-        sequence lengths are registered as constant data ``name_lengths`` (the lengths at this
-        moment, where they are symbolic).
+    Attributes
+    ----------
+    gamma, alpha, s, phi, rho, kappa, beta, pi_bar, pi_init
+        The tensors declared; ``name_alpha``, ``name_rho1`` and ``name_rho2`` are deterministic.
 
     Raises
     ------
     ValueError, TypeError
         Naming the argument, the value received and what to give instead.
     """
-    if not isinstance(prior, _TransitionPrior):
-        raise TypeError(
-            f"{name}: prior must be a transition prior of this package such as "
-            f"DSHDP('hmm', n_states=20), received {prior!r}"
+
+    def __init__(
+        self, name, *, n_states=None, dims=None, gamma=None, s=None, phi=None, weights="weak-limit"
+    ):
+        super().__init__(name, n_states, dims)
+        self._declare_gamma(gamma)
+        self.s = self._hyperparameter("s", s, lambda n: pm.Gamma(n, 1.0, 0.01))
+        self.phi = self._hyperparameter(
+            "phi", phi, lambda n: pm.Uniform(n, 0.0, 1.0), upper=1.0, tagged="sticky_phi"
         )
-    model = pm.modelcontext(None)
-    if model is not prior._model:
-        raise ValueError(f"{name}: the prior {prior.name!r} was declared in another model")
-    dims, size, lengths = _layout(model, name, length, dims, lengths, shape)
-    symbolic = not all(isinstance(n, int) for n in lengths)
-    z = HiddenPath(
-        name,
-        prior.pi_init,
-        prior.pi_bar,
-        prior.kappa,
-        pt.stack(lengths) if symbolic else np.asarray(lengths),
-        size=size,
-        dims=dims,
-        dtype=_states_dtype(prior.n_states),
-    )
-    now, repeats = ([_current(n) for n in extents] for extents in (lengths, size or (1,)))
-    pm.Data(f"{name}_lengths", np.tile(now, repeats), dims=f"{name}_sequence")
-    return _tag(z, prior.name, "states")
+        self.alpha = pm.Deterministic(self._name("alpha"), (1.0 - self.phi) * self.s)
+        self.rho = (
+            pm.Deterministic(self._name("rho1"), self.phi * self.s),
+            pm.Deterministic(self._name("rho2"), (1.0 - self.phi) * self.s),
+        )
+        self.kappa = StickyPersistence(
+            self._name("kappa"), self.phi, self.s, shape=self.n_states, dims=self.dims[0]
+        )
+        self._declare_weights(weights)
+        self._declare_rows()
+
+
+class HDP(TransitionPrior):
+    r"""HDP-HMM prior (Teh et al. 2006): no self-persistence, :math:`\kappa = 0`.
+
+    Parameters
+    ----------
+    name, n_states, dims, gamma, alpha, weights
+        As for ``DSHDP``.
+
+    Attributes
+    ----------
+    gamma, alpha, kappa, beta, pi_bar, pi_init
+        The tensors declared; kappa is 0.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Naming the argument, the value received and what to give instead.
+    """
+
+    def __init__(
+        self, name, *, n_states=None, dims=None, gamma=None, alpha=None, weights="weak-limit"
+    ):
+        super().__init__(name, n_states, dims)
+        self._declare_gamma(gamma)
+        self.alpha = self._hyperparameter("alpha", alpha, lambda n: pm.Gamma(n, 1.0, 0.01))
+        self.kappa = self._no_persistence()
+        self._declare_weights(weights)
+        self._declare_rows()
+
+
+class FixedTransitions(TransitionPrior):
+    r"""Parametric hidden Markov model: rows :math:`P_j \sim \mathrm{Dir}(a_j)` of given a.
+
+    Parameters
+    ----------
+    name, n_states, dims
+        As for ``DSHDP``.
+    concentration : number or array, optional
+        a, scalar, of shape (L,) (one row for all) or (L, L). Default 1, flat.
+    initial_concentration : number or array, optional
+        Of pi_init, scalar or of shape (L,). Default 1.
+
+    Attributes
+    ----------
+    kappa, pi_bar, pi_init
+        The tensors declared; kappa is 0, so that P is pi_bar.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Naming the argument, the value received and what to give instead.
+    """
+
+    def __init__(
+        self, name, *, n_states=None, dims=None, concentration=1.0, initial_concentration=1.0
+    ):
+        super().__init__(name, n_states, dims)
+        L = self.n_states
+        self.kappa = self._no_persistence()
+        rows = self._concentrations("concentration", concentration, (L, L))
+        first = self._concentrations("initial_concentration", initial_concentration, (L,))
+        self._declare_rows(1.0, rows, first)
+
+    def _concentrations(self, argument, given, shape):
+        where = f"{self.name}: {argument}"
+        if isinstance(given, Variable):
+            raise TypeError(f"{where} must be a number or an array, received {given}")
+        values = np.asarray(given, dtype="float64")
+        if values.shape not in {shape[i:] for i in range(len(shape) + 1)}:
+            raise ValueError(
+                f"{where} must be a scalar or an array that fits {shape}, received shape "
+                f"{values.shape}"
+            )
+        if not np.all((values > 0) & np.isfinite(values)):
+            raise ValueError(f"{where} must be positive and finite, received {given!r}")
+        return np.broadcast_to(values, shape).copy()

@@ -20,6 +20,7 @@ from pymc_dshdp.distributions import (
     HiddenPathRV,
     SelfPersistenceRV,
     StickFractionsRV,
+    StickyPersistenceRV,
     SymmetricWeightsRV,
     TransitionRowsRV,
 )
@@ -53,12 +54,18 @@ class PriorVariables:
     states : list of HiddenStates variables
     n_states : int
     pi_init, pi_bar : free random variables
-    alpha, beta, gamma : nodes
-        Free random variables, or constants.
+    alpha, beta : nodes
+        Concentration and weights of the rows; free random variables, constants, or (alpha of
+        the sticky prior) an expression.
+    gamma : node or None
+        None where beta is given (``FixedTransitions``).
     fractions : random variable or None
         Stick fractions v.
-    kappa, phi, eta : nodes
-        phi and eta are None where kappa is not ``SelfPersistence``.
+    kappa : node
+    phi, eta : nodes or None
+        None where kappa is not ``SelfPersistence``.
+    sticky : tuple of two nodes, or None
+        (phi, s) where kappa is ``StickyPersistence``.
     """
 
     n_states: int
@@ -66,17 +73,20 @@ class PriorVariables:
     pi_bar: Variable
     alpha: Variable
     beta: Variable
-    gamma: Variable
+    gamma: Variable | None
     fractions: Variable | None
     kappa: Variable
     phi: Variable | None
     eta: Variable | None
+    sticky: tuple | None
     states: list = field(default_factory=list)
 
     def transition_variables(self, model):
         """Free variables that the transition block draws."""
         weights = self.beta if self.fractions is None else self.fractions
         found = [self.gamma, weights, self.alpha, self.pi_bar, self.pi_init]
+        if self.sticky is not None:
+            found += [*self.sticky, self.kappa]
         return [v for v in found if v in model.free_RVs]
 
     def persistence_variables(self, model):
@@ -91,7 +101,8 @@ class PriorVariables:
         rows = {self.pi_bar, self.pi_init}
         weights = self.beta if self.fractions is None else self.fractions
         states = set(self.states)
-        return {
+        tied = {v: {self.kappa} | rows for v in self.sticky or ()}
+        return tied | {
             self.gamma: {weights},
             weights: rows,
             self.alpha: rows,
@@ -112,17 +123,20 @@ def _prior_of(model, z):
                 "a prior of this package; undo the pm.do or pm.observe on them"
             )
     alpha, beta = (unwrap(v) for v in pi_bar.owner.inputs[2:])
-    fractions = None
+    gamma = fractions = phi = eta = sticky = None
     if has_op(beta, SymmetricWeightsRV):
         gamma = unwrap(beta.owner.inputs[2])
-    else:
-        [fractions] = [v for v in ancestors([beta]) if has_op(v, StickFractionsRV)]
-        gamma = unwrap(fractions.owner.inputs[2])
-    phi = eta = None
+    for v in ancestors([beta], blockers=model.basic_RVs):
+        if has_op(v, StickFractionsRV):
+            fractions, gamma = v, unwrap(v.owner.inputs[2])
     if has_op(kappa, SelfPersistenceRV):
         phi, eta = (unwrap(v) for v in kappa.owner.inputs[2:])
+    if has_op(kappa, StickyPersistenceRV):
+        sticky = tuple(unwrap(v) for v in kappa.owner.inputs[2:])
     n_states = pi_init.type.shape[0]
-    return PriorVariables(n_states, pi_init, pi_bar, alpha, beta, gamma, fractions, kappa, phi, eta)
+    return PriorVariables(
+        n_states, pi_init, pi_bar, alpha, beta, gamma, fractions, kappa, phi, eta, sticky
+    )
 
 
 def find_priors(model):

@@ -12,7 +12,7 @@ from numba import njit
 
 from pymc_dshdp.kernels.elementary import add_log_rising, log_rising
 from pymc_dshdp.kernels.random import beta_logit_draw, softplus
-from pymc_dshdp.kernels.transitions import self_persistence_counts
+from pymc_dshdp.kernels.transitions import log_alpha_marginal, self_persistence_counts
 
 UNIFORM_SHARE = 0.05  # of the refined proposal: keeps every cell within reach, whatever the prior
 
@@ -81,6 +81,22 @@ def log_persistence_table(phi, eta, persistences, departures):
         add_log_rising(x, n, P, column, work)
         table[:, e] = column
     return table
+
+
+@njit(cache=True, nogil=True)
+def log_sticky_marginal(phi, s, persistences, switches, beta):
+    """Log p(w, n | phi, s, beta) of the sticky prior, kappa and the rows integrated out.
+
+    rho1 = phi s and rho2 = alpha = (1 - phi) s, so that alpha enters twice: by kappa, and by
+    the Dirichlet-multinomial of the rows.
+    """
+    departures = switches[1:].sum(axis=1)
+    out = log_alpha_marginal((1.0 - phi) * s, switches, beta)
+    for j in range(persistences.shape[0]):
+        out += log_rising(phi * s, persistences[j])
+        out += log_rising((1.0 - phi) * s, departures[j])
+        out -= log_rising(s, persistences[j] + departures[j])
+    return out
 
 
 class PersistenceGrid(NamedTuple):

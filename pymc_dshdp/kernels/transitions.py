@@ -102,22 +102,6 @@ def draw_gamma_sticks(rng, sticks_logit, shape, rate):
 
 
 @njit(cache=True, nogil=True)
-def draw_alpha(rng, switches, total_tables, alpha, shape, rate):
-    """Alpha | m, n with the rows integrated out, prior Gamma(shape, rate).
-
-    p(m, n | alpha) is proportional to alpha^m.. prod_j Gamma(alpha) / Gamma(alpha + n_j.):
-    x_j ~ Beta(alpha, n_j.) where n_j. > 0, alpha ~ Gamma(shape + m.., rate - sum_j log x_j)
-    (Teh et al. 2006, appendix, in the parametrisation without their s_j).
-    """
-    log_x = 0.0
-    for j in range(switches.shape[0]):
-        n = switches[j].sum()
-        if n > 0:
-            log_x += log_beta_draw(rng, alpha, n)[0]
-    return math.exp(log_gamma_draw(rng, shape + total_tables)) / (rate - log_x)
-
-
-@njit(cache=True, nogil=True)
 def log_alpha_marginal(alpha, switches, beta):
     """Log p(n | alpha, beta), rows integrated out (Dirichlet-multinomial), up to a constant.
 
@@ -141,9 +125,9 @@ def log_alpha_marginal(alpha, switches, beta):
 def slice_alpha(rng, switches, alpha, beta, shape, rate):
     """Update alpha | n, beta by a slice on log alpha, tables integrated out (Neal 2003).
 
-    With few switches a large alpha is nearly flat in likelihood, and the tables pin it: given
-    m.. = n.. the conjugate draw moves by a fraction m..^(-1/2) only. Without them it does not.
-    The prior is Gamma(shape, rate); the Jacobian of the logarithm adds one log alpha.
+    The conjugate draw given the tables would move by a fraction m..^(-1/2) at a time however
+    flat the likelihood of a large alpha is; the slice crosses it at once. The prior is
+    Gamma(shape, rate); the Jacobian of the logarithm adds one log alpha.
     """
     x = math.log(alpha)
     height = shape * x - rate * alpha + log_alpha_marginal(alpha, switches, beta)
@@ -206,13 +190,11 @@ def stick_breaking_weights(sticks_logit):
 
 
 @njit(cache=True, nogil=True)
-def draw_rows(rng, switches, alpha, beta):
-    """Rows ~ Dir(alpha beta + n_j), row 0 being pi_init; shape (L + 1, L)."""
-    R, L = switches.shape
-    rows = np.empty((R, L))
-    base = alpha * beta
-    for j in range(R):
-        dirichlet_draw(rng, base + switches[j], rows[j])
+def draw_dirichlet_rows(rng, concentrations):
+    """Draw independent rows ~ Dir(concentrations_j); shape (R, L)."""
+    rows = np.empty(concentrations.shape)
+    for j in range(rows.shape[0]):
+        dirichlet_draw(rng, concentrations[j], rows[j])
     return rows
 
 
@@ -254,9 +236,18 @@ class TransitionDraw(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def draw_switches(rng, counts, kappa_logit, pi_bar):
-    """Draw n = N - diag(W) with fresh W | z, kappa, pi_bar; shape (L + 1, L)."""
-    return switch_counts(counts, self_persistence_counts(rng, counts, kappa_logit, pi_bar))
+def split_counts(rng, counts, kappa_logit, pi_bar):
+    """Draw (n, W) with fresh W | z, kappa, pi_bar; shapes (L + 1, L) and (L,)."""
+    persistences = self_persistence_counts(rng, counts, kappa_logit, pi_bar)
+    return switch_counts(counts, persistences), persistences
+
+
+@njit(cache=True, nogil=True)
+def alpha_and_tables(rng, switches, alpha, beta, prior):
+    """Draw alpha | n, beta if its prior asks for it, then the tables m | n, alpha, beta."""
+    if prior.alpha_shape > 0.0:
+        alpha = slice_alpha(rng, switches, alpha, beta, prior.alpha_shape, prior.alpha_rate)
+    return alpha, table_counts(rng, switches, alpha, beta)
 
 
 @njit(cache=True, nogil=True)
@@ -267,18 +258,17 @@ def weights_and_rows(rng, switches, tables, gamma, alpha, sticks_logit):
         beta = stick_breaking_weights(sticks_logit)
     else:
         beta = draw_weights(rng, tables, gamma)
-    return TransitionDraw(gamma, alpha, sticks_logit, beta, draw_rows(rng, switches, alpha, beta))
+    rows = draw_dirichlet_rows(rng, alpha * beta + switches)
+    return TransitionDraw(gamma, alpha, sticks_logit, beta, rows)
 
 
 @njit(cache=True, nogil=True)
 def transition_block(rng, switches, gamma, alpha, sticks_logit, beta, prior):
     """Draw (gamma, alpha, beta or v, pi_bar, pi_init) given the switches, in the exact order.
 
-    alpha | n, beta;  m | n, alpha, beta;  gamma | m (or v);  alpha | m, n;  beta (v) | m, gamma;
-    rows | n.
-    The rows are integrated out while the tables stand in for them, so they come last. Given m,
-    p(m, n | alpha, beta) = f(alpha, m.., n_j.) prod_k beta_k^m.k factorises, so alpha and beta
-    may be drawn in either order.
+    alpha | n, beta;  m | n, alpha, beta;  gamma | m (or v);  beta (v) | m, gamma;  rows | n.
+    The rows are integrated out up to the last, and beta while gamma is drawn; each is redrawn
+    before anything uses it again.
 
     Parameters
     ----------
@@ -294,16 +284,12 @@ def transition_block(rng, switches, gamma, alpha, sticks_logit, beta, prior):
     -------
     TransitionDraw
     """
-    if prior.alpha_shape > 0.0:
-        alpha = slice_alpha(rng, switches, alpha, beta, prior.alpha_shape, prior.alpha_rate)
-    tables = table_counts(rng, switches, alpha, beta)
+    alpha, tables = alpha_and_tables(rng, switches, alpha, beta, prior)
     if prior.gamma_shape > 0.0:
         if sticks_logit.shape[0] > 0:
             gamma = draw_gamma_sticks(rng, sticks_logit, prior.gamma_shape, prior.gamma_rate)
         else:
             gamma = draw_gamma(rng, tables, gamma, prior.gamma_shape, prior.gamma_rate)
-    if prior.alpha_shape > 0.0:
-        alpha = draw_alpha(rng, switches, tables.sum(), alpha, prior.alpha_shape, prior.alpha_rate)
     return weights_and_rows(rng, switches, tables, gamma, alpha, sticks_logit)
 
 
@@ -327,15 +313,4 @@ def log_gamma_conditional_sticks(gamma, sticks_logit):
     out = sticks_logit.shape[0] * math.log(gamma)
     for k in range(sticks_logit.shape[0]):
         out -= gamma * softplus(sticks_logit[k])
-    return out
-
-
-@njit(cache=True, nogil=True)
-def log_alpha_conditional(alpha, switches, total_tables):
-    """Log p(m, n | alpha) = m.. log alpha + sum_j log Gamma(alpha) / Gamma(alpha + n_j.)."""
-    out = total_tables * math.log(alpha)
-    for j in range(switches.shape[0]):
-        n = switches[j].sum()
-        if n > 0:
-            out += math.lgamma(alpha) - math.lgamma(alpha + n)
     return out

@@ -29,7 +29,7 @@ from pymc_dshdp.structure import (
 
 __all__ = ["GridRhoStep"]
 
-REFINED_GRID = (30, 30)
+REFINED_GRID = (20, 20)
 MIDPOINT_GRID = (100, 100)
 BOX = {"phi": 1.0, "eta": 2.0}
 
@@ -162,7 +162,7 @@ class GridRhoStep(ChainStep):
         Hidden states, or self-persistence variables, of one or more priors; the step draws all
         free self-persistence variables of those priors.
     grid : tuple of two int, optional
-        Cells along phi in [0, 1] and eta in [0, 2]. Default (30, 30) with ``refine``, the best
+        Cells along phi in [0, 1] and eta in [0, 2]. Default (20, 20) with ``refine``, the best
         in effective samples per second, and the paper's (100, 100) without.
     refine : bool
         True (default): propose from the grid, uniform inside the cell, and accept with the exact

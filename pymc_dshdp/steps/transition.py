@@ -4,6 +4,7 @@ import numpy as np
 from pytensor.tensor.random.basic import GammaRV
 
 from pymc_dshdp.kernels import transitions as kernels
+from pymc_dshdp.kernels.persistence import draw_self_persistence, log_sticky_marginal
 from pymc_dshdp.kernels.slice import slice_sample
 from pymc_dshdp.structure import (
     Reader,
@@ -13,6 +14,7 @@ from pymc_dshdp.structure import (
     logit_node,
     point_function,
     refuse_outside_dependents,
+    unwrap,
 )
 
 NO_STICKS = np.empty(0)
@@ -24,10 +26,11 @@ class _Hyperprior:
     def __init__(self, model, node):
         self.free = node in model.free_RVs
         self.conjugate = self.free and has_op(node, GammaRV)
+        self.by_slice = self.free and not self.conjugate
         if self.conjugate:
             shape, scale = in_values(model, node.owner.inputs[2:])
             self._parameters = point_function([shape, 1.0 / scale])
-        elif self.free:
+        if self.free:
             self._log_density = log_density_function(model, node)
             value = model.rvs_to_values[node]
             self._name = value.name
@@ -53,8 +56,8 @@ class _Hyperprior:
         return float(self._natural(point, slice_sample(log_density, start, rng))[0])
 
 
-class TransitionUpdate:
-    """Draw gamma, beta (v), alpha, pi_bar, pi_init of one prior given its switches.
+class _Rows:
+    """What every prior has: the rows, and the counts of its path.
 
     Parameters
     ----------
@@ -67,82 +70,149 @@ class TransitionUpdate:
     def __init__(self, model, prior, step):
         self.rvs = prior.transition_variables(model)
         refuse_outside_dependents(model, prior, self.rvs, step)
-        self._hyper = Reader(model, [prior.gamma, prior.alpha])
-        self._gamma = _Hyperprior(model, prior.gamma)
-        self._alpha = _Hyperprior(model, prior.alpha)
         self._kappa_logit = point_function([logit_node(model, prior.kappa)])
-        values = model.rvs_to_values
-        self._pi_bar, self._pi_init = values[prior.pi_bar], values[prior.pi_init]
-        self._sticks = None if prior.fractions is None else values[prior.fractions]
-        self._beta = None if prior.fractions is not None else values[prior.beta]
+        self._pi_bar = model.rvs_to_values[prior.pi_bar]
+        self._pi_init = model.rvs_to_values[prior.pi_init]
+
+    def persistence_and_rows(self, point):
+        """(logit of kappa, pi_bar), arrays of shape (L,) and (L, L)."""
+        [logit] = self._kappa_logit(point)
+        pi_bar = np.asarray(point[self._pi_bar.name], dtype="float64")
+        return np.asarray(logit, dtype="float64"), pi_bar
 
     def transition_probabilities(self, point):
         """(pi_init, P) with P = diag(kappa) + (1 - kappa) pi_bar."""
-        [logit] = self._kappa_logit(point)
-        pi_bar = np.asarray(point[self._pi_bar.name], dtype="float64")
+        logit, pi_bar = self.persistence_and_rows(point)
         pi_init = np.asarray(point[self._pi_init.name], dtype="float64")
-        return pi_init, kernels.transition_matrix(np.asarray(logit, "float64"), pi_bar)
+        return pi_init, kernels.transition_matrix(logit, pi_bar)
 
-    def switches(self, point, counts, rng):
-        """Draw the counts n of switches (w_t = 0) given the path counts."""
-        [logit] = self._kappa_logit(point)
-        pi_bar = np.asarray(point[self._pi_bar.name], dtype="float64")
-        return kernels.draw_switches(rng, counts, np.asarray(logit, "float64"), pi_bar)
+    def split(self, point, counts, rng):
+        """Draw (n, W) given the path counts: switches (w_t = 0) and self-persistences."""
+        logit, pi_bar = self.persistence_and_rows(point)
+        return kernels.split_counts(rng, counts, logit, pi_bar)
 
-    def __call__(self, point, switches, rng):
-        """Draw the block; returns new values by the name of their value variables."""
-        gamma, alpha = self._hyper.read(point)
+    def _row_values(self, rows):
+        return {
+            self._pi_init.name: rows[0].astype(self._pi_init.dtype, copy=False),
+            self._pi_bar.name: rows[1:].astype(self._pi_bar.dtype, copy=False),
+        }
+
+
+class TransitionUpdate(_Rows):
+    """Draw gamma, beta (v), alpha, pi_bar, pi_init of one prior given its switches.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    prior : PriorVariables
+    step : str
+        Name of the step, for messages.
+    """
+
+    def __init__(self, model, prior, step):
+        super().__init__(model, prior, step)
+        self._hyper = Reader(model, [prior.gamma, prior.alpha])
+        self._gamma = _Hyperprior(model, prior.gamma)
+        self._alpha = _Hyperprior(model, prior.alpha)
+        values = model.rvs_to_values
+        self._sticks = None if prior.fractions is None else values[prior.fractions]
+        self._beta = None if prior.fractions is not None else values[prior.beta]
+
+    def weights(self, point):
+        """(logit of v or an empty array, beta)."""
         if self._sticks is None:
-            sticks = NO_STICKS
-            beta = np.asarray(point[self._beta.name], dtype="float64")
-        else:
-            sticks = np.asarray(point[self._sticks.name], dtype="float64")
-            beta = kernels.stick_breaking_weights(sticks)
+            return NO_STICKS, np.asarray(point[self._beta.name], dtype="float64")
+        sticks = np.asarray(point[self._sticks.name], dtype="float64")
+        return sticks, kernels.stick_breaking_weights(sticks)
 
-        if all(h.conjugate or not h.free for h in (self._gamma, self._alpha)):
-            prior = kernels.TransitionPrior(
-                *self._gamma.gamma_parameters(point), *self._alpha.gamma_parameters(point)
+    def __call__(self, point, switches, persistences, rng):
+        """Draw the block given n and W; returns new values by the name of their variables."""
+        gamma, alpha = self._hyper.read(point)
+        sticks, beta = self.weights(point)
+        if self._alpha.by_slice:
+            alpha = self._alpha.slice(
+                point, lambda a: kernels.log_alpha_marginal(a, switches, beta), rng
             )
-            draw = kernels.transition_block(rng, switches, gamma, alpha, sticks, beta, prior)
-        else:
-            tables = kernels.table_counts(rng, switches, alpha, beta)
-            gamma = self._draw_gamma(point, tables, sticks, gamma, rng)
-            alpha = self._draw_alpha(point, switches, tables.sum(), alpha, rng)
-            draw = kernels.weights_and_rows(rng, switches, tables, gamma, alpha, sticks)
-        return self._values(point, draw)
-
-    def _draw_gamma(self, point, tables, sticks, gamma, rng):
-        by_sticks = sticks.size > 0
-        if self._gamma.conjugate:
-            parameters = self._gamma.gamma_parameters(point)
-            if by_sticks:
-                return kernels.draw_gamma_sticks(rng, sticks, *parameters)
-            return kernels.draw_gamma(rng, tables, gamma, *parameters)
-        if not self._gamma.free:
-            return gamma
-        if by_sticks:
-            return self._gamma.slice(
+        if self._gamma.by_slice and sticks.size > 0:
+            gamma = self._gamma.slice(
                 point, lambda g: kernels.log_gamma_conditional_sticks(g, sticks), rng
             )
-        return self._gamma.slice(point, lambda g: kernels.log_gamma_conditional(g, tables), rng)
-
-    def _draw_alpha(self, point, switches, total, alpha, rng):
-        if self._alpha.conjugate:
-            return kernels.draw_alpha(
-                rng, switches, total, alpha, *self._alpha.gamma_parameters(point)
-            )
-        if not self._alpha.free:
-            return alpha
-        return self._alpha.slice(
-            point, lambda a: kernels.log_alpha_conditional(a, switches, total), rng
+        prior = kernels.TransitionPrior(
+            *self._gamma.gamma_parameters(point), *self._alpha.gamma_parameters(point)
         )
+        if self._gamma.by_slice and sticks.size == 0:
+            alpha, tables = kernels.alpha_and_tables(rng, switches, alpha, beta, prior)
+            gamma = self._gamma.slice(
+                point, lambda g: kernels.log_gamma_conditional(g, tables), rng
+            )
+            draw = kernels.weights_and_rows(rng, switches, tables, gamma, alpha, sticks)
+        else:
+            draw = kernels.transition_block(rng, switches, gamma, alpha, sticks, beta, prior)
+        return self._values(point, draw)
 
     def _values(self, point, draw):
-        new = self._hyper.write(point, [draw.gamma, draw.alpha])
-        new[self._pi_init.name] = draw.rows[0].astype(self._pi_init.dtype, copy=False)
-        new[self._pi_bar.name] = draw.rows[1:].astype(self._pi_bar.dtype, copy=False)
+        new = self._hyper.write(point, [draw.gamma, draw.alpha]) | self._row_values(draw.rows)
         if self._sticks is None:
             new[self._beta.name] = draw.beta.astype(self._beta.dtype, copy=False)
         else:
             new[self._sticks.name] = draw.sticks_logit.astype(self._sticks.dtype, copy=False)
         return new
+
+
+class StickyUpdate(TransitionUpdate):
+    """Draw phi, s and kappa of the sticky prior together with its transition block.
+
+    (phi, s) | W, n, beta by slices with kappa and the rows integrated out, one after the other
+    in value space; then the block with alpha = (1 - phi) s; kappa | W, n, phi, s last.
+    """
+
+    def __init__(self, model, prior, step):
+        super().__init__(model, prior, step)
+        self._tie = Reader(model, prior.sticky)
+        self._tied = [_Hyperprior(model, node) for node in prior.sticky]
+        self._kappa = model.rvs_to_values[prior.kappa]
+
+    def __call__(self, point, switches, persistences, rng):
+        """Draw the block given n and W; returns new values by the name of their variables."""
+        _, beta = self.weights(point)
+        pair = self._tie.read(point)
+        for i, hyper in enumerate(self._tied):
+            if hyper.free:
+                other = pair[1 - i]
+
+                def log_conditional(x, i=i, other=other):
+                    phi, s = (x, other) if i == 0 else (other, x)
+                    return log_sticky_marginal(phi, s, persistences, switches, beta)
+
+                pair[i] = hyper.slice(point, log_conditional, rng)
+        new = self._tie.write(point, pair)
+        new |= super().__call__({**point, **new}, switches, persistences, rng)
+        phi, s = pair
+        logit = draw_self_persistence(
+            rng, persistences, switches[1:].sum(axis=1), phi * s, (1.0 - phi) * s
+        )
+        new[self._kappa.name] = logit.astype(self._kappa.dtype, copy=False)
+        return new
+
+
+class FixedRowsUpdate(_Rows):
+    """Draw the rows of ``FixedTransitions``: P_j ~ Dir(a_j + N_j), for given a."""
+
+    def __init__(self, model, prior, step):
+        super().__init__(model, prior, step)
+        nodes = [rv.owner.inputs[2] * unwrap(rv.owner.inputs[3]) for rv in self.rvs]
+        base = dict(zip(self.rvs, point_function(nodes)({}), strict=True))
+        self._base = np.vstack([base[prior.pi_init].reshape(1, -1), base[prior.pi_bar]])
+
+    def __call__(self, point, switches, persistences, rng):
+        """Draw the rows given the path counts; returns them by the name of their variables."""
+        return self._row_values(kernels.draw_dirichlet_rows(rng, self._base + switches))
+
+
+def transition_update(model, prior, step):
+    """Choose the update that fits the prior."""
+    if prior.gamma is None:
+        return FixedRowsUpdate(model, prior, step)
+    if prior.sticky is not None:
+        return StickyUpdate(model, prior, step)
+    return TransitionUpdate(model, prior, step)

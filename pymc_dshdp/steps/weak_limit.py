@@ -14,6 +14,7 @@ from pymc_dshdp._compat import ChainStep
 from pymc_dshdp.distributions import (
     HiddenPathRV,
     StickFractionsRV,
+    StickyPersistenceRV,
     SymmetricWeightsRV,
     TransitionRowsRV,
 )
@@ -23,7 +24,7 @@ from pymc_dshdp.loglik import LogLikelihoodTable
 from pymc_dshdp.missing import MissingValues, is_missing_observation
 from pymc_dshdp.starting import initial_path, is_default_start
 from pymc_dshdp.steps._common import PathReader, select_priors
-from pymc_dshdp.steps.transition import TransitionUpdate
+from pymc_dshdp.steps.transition import transition_update
 from pymc_dshdp.structure import find_priors, has_op, role_of
 
 __all__ = ["WeakLimitFFBS"]
@@ -31,6 +32,14 @@ __all__ = ["WeakLimitFFBS"]
 HELD_ITERATIONS = 50
 FULL_SHARE = 0.01
 FULL_DRAWS = 100
+OWN_OPS = (
+    HiddenPathRV,
+    StickFractionsRV,
+    StickyPersistenceRV,
+    SymmetricWeightsRV,
+    TransitionRowsRV,
+)
+OWN_ROLES = {"alpha", "gamma", "s", "sticky_phi"}
 
 
 @dataclass_state
@@ -49,11 +58,12 @@ class _PriorSampler:
 
     def __init__(self, model, prior, step, start, missing):
         self.n_states = prior.n_states
+        self.truncated = prior.gamma is not None
         self.paths = PathReader(model, prior, start)
         self.tables = [
             LogLikelihoodTable(model, z, prior.n_states, missing, start) for z in prior.states
         ]
-        self.transition = TransitionUpdate(model, prior, step)
+        self.transition = transition_update(model, prior, step)
         self.vars = self.paths.values + [model.rvs_to_values[rv] for rv in self.transition.rvs]
         self.required = [*prior.states, *self.transition.rvs]
 
@@ -86,8 +96,9 @@ class _PriorSampler:
     def draw_transitions(self, point, rng):
         """Draw the transition block; returns the point and the number of occupied states."""
         counts = self.paths.counts(point)
-        switches = self.transition.switches(point, counts, rng)
-        return {**point, **self.transition(point, switches, rng)}, occupied_states(counts)
+        switches, persistences = self.transition.split(point, counts, rng)
+        new = self.transition(point, switches, persistences, rng)
+        return {**point, **new}, occupied_states(counts)
 
 
 def _impossible(name, table, ell, time):
@@ -205,7 +216,7 @@ class WeakLimitFFBS(ChainStep):
             point, n_occupied = prior.draw_transitions(point, self.rng)
             occupied += n_occupied
             total += log_marginal
-            full |= n_occupied == prior.n_states
+            full |= prior.truncated and n_occupied == prior.n_states
         point = self._missing.draw(point, self.rng)
         self.held += hold
         stats = {
@@ -247,8 +258,7 @@ class WeakLimitFFBS(ChainStep):
     @staticmethod
     def competence(var, has_grad):
         """Claims the states and transition variables of the priors of this package."""
-        ops = (HiddenPathRV, SymmetricWeightsRV, StickFractionsRV, TransitionRowsRV)
-        mine = has_op(var, ops) or role_of(var) in {"alpha", "gamma"}
+        mine = has_op(var, OWN_OPS) or role_of(var) in OWN_ROLES
         mine = mine or is_missing_observation(var)
         return Competence.IDEAL if mine else Competence.INCOMPATIBLE
 

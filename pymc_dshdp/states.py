@@ -1,0 +1,152 @@
+"""The hidden states, declared in a ``pm.Model``."""
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Constant, Variable
+
+from pymc_dshdp.distributions import HiddenPath
+from pymc_dshdp.priors import TransitionPrior, tag
+
+__all__ = ["HiddenStates"]
+
+
+def _states_dtype(n_states):
+    for dtype in ("int8", "int16", "int32"):
+        if n_states - 1 <= np.iinfo(dtype).max:
+            return dtype
+    return "int64"
+
+
+def _whole(value, what):
+    """Check a positive integer; leave a symbolic scalar as it is."""
+    if isinstance(value, SharedVariable) or (
+        isinstance(value, Variable) and not isinstance(value, Constant)
+    ):
+        if value.type.ndim != 0:
+            raise ValueError(f"{what} must be a scalar, received {value}")
+        return value
+    number = value.data if isinstance(value, Constant) else value
+    if isinstance(number, (bool, np.bool_)) or np.ndim(number) != 0 or int(number) != number:
+        raise TypeError(f"{what} must be an integer, received {value!r}")
+    if number < 1:
+        raise ValueError(f"{what} must be at least 1, received {int(number)}")
+    return int(number)
+
+
+def _current(extent):
+    return extent if isinstance(extent, int) else int(extent.eval())
+
+
+def _layout(model, name, length, dims, lengths, shape):
+    """Resolve (dims, batch size or None, sequence lengths) from the arguments."""
+    if sum(x is not None for x in (length, shape)) + (lengths is not None and dims is None) > 1:
+        raise ValueError(
+            f"{name}: give one of length, lengths, shape and dims (lengths may come with dims); "
+            f"received length={length!r}, lengths={lengths!r}, shape={shape!r}"
+        )
+    extents = None
+    if dims is not None:
+        dims = (dims,) if isinstance(dims, str) else tuple(dims)
+        for dim in dims:
+            if dim not in model.dim_lengths:
+                raise ValueError(
+                    f"{name}: dims has {dim!r}, which is not a dimension of the model (it has "
+                    f"{sorted(model.dim_lengths)}); declare it with pm.Model(coords=...)"
+                )
+        extents = [_whole(model.dim_lengths[dim], f"{name}: dimension {dim!r}") for dim in dims]
+    if shape is not None:
+        if np.ndim(shape) != 1 or len(shape) not in (1, 2):
+            raise ValueError(f"{name}: shape must be (T,) or (n_sequences, T), received {shape!r}")
+        extents = [_whole(extent, f"{name}: shape") for extent in shape]
+    if length is not None:
+        extents = [_whole(length, f"{name}: length")]
+    if extents is not None and len(extents) > 2:
+        raise ValueError(
+            f"{name}: states have one or two dimensions (sequence, time), received dims={dims!r}"
+        )
+    if lengths is not None:
+        lengths = [_whole(n, f"{name}: lengths") for n in np.ravel(np.asarray(lengths, object))]
+        if not lengths:
+            raise ValueError(f"{name}: lengths must not be empty, received []")
+        if extents is not None:
+            if len(extents) == 2:
+                raise ValueError(
+                    f"{name}: lengths is for sequences laid end to end in one dimension, received "
+                    f"dims={dims!r}; a rectangular layout needs no lengths"
+                )
+            if sum(lengths) != _current(extents[0]):
+                raise ValueError(
+                    f"{name}: lengths must add up to the {_current(extents[0])} entries of "
+                    f"{dims[0]!r}, received a sum of {sum(lengths)}"
+                )
+        return dims, None, lengths
+    if extents is None:
+        raise ValueError(
+            f"{name}: say how long the sequences are: length=T, lengths=[T1, T2, ...], "
+            "shape=(n_sequences, T) or dims=..."
+        )
+    size = None if len(extents) == 1 else (extents[0],)
+    return dims, size, [extents[-1]]
+
+
+def HiddenStates(name, prior, *, length=None, dims=None, lengths=None, shape=None):
+    """Hidden states z of a hidden Markov model with the given transition prior.
+
+    Use the result as an integer index: ``rate[z]`` has the shape of ``z``. The auxiliary w_t of
+    the paper (persist or switch) is summed out.
+
+    Sampling starts from ``initvals[name]`` if that is given to ``pm.sample``. By default (all
+    states equal to L - 1, the sign for it) it starts from a segmentation of the data into
+    clusters, drawn with the chain's own generator; see ``WeakLimitFFBS``.
+
+    Parameters
+    ----------
+    name : str
+    prior : DSHDP
+        Declared in the same model.
+    length : int or scalar tensor
+        T, one sequence. A tensor such as ``data.shape[0]`` follows ``pm.set_data``.
+    dims : str or tuple of str
+        Dimension names of the result, (time,) or (sequence, time).
+    lengths : sequence of int
+        Lengths of sequences laid end to end (as in hmmlearn); may come with ``dims``.
+    shape : tuple
+        (T,) or (n_sequences, T), a rectangular batch.
+
+    Returns
+    -------
+    TensorVariable
+        int8, int16 or int32 by the number of states, of shape (T,) or (n_sequences, T). The
+        sequence lengths are registered as constant data ``name_lengths`` (the lengths at this
+        moment, where they are symbolic).
+
+    Raises
+    ------
+    ValueError, TypeError
+        Naming the argument, the value received and what to give instead.
+    """
+    if not isinstance(prior, TransitionPrior):
+        raise TypeError(
+            f"{name}: prior must be a transition prior of this package such as "
+            f"DSHDP('hmm', n_states=20), received {prior!r}"
+        )
+    model = pm.modelcontext(None)
+    if model is not prior.model:
+        raise ValueError(f"{name}: the prior {prior.name!r} was declared in another model")
+    dims, size, lengths = _layout(model, name, length, dims, lengths, shape)
+    symbolic = not all(isinstance(n, int) for n in lengths)
+    z = HiddenPath(
+        name,
+        prior.pi_init,
+        prior.pi_bar,
+        prior.kappa,
+        pt.stack(lengths) if symbolic else np.asarray(lengths),
+        size=size,
+        dims=dims,
+        dtype=_states_dtype(prior.n_states),
+    )
+    now, repeats = ([_current(n) for n in extents] for extents in (lengths, size or (1,)))
+    pm.Data(f"{name}_lengths", np.tile(now, repeats), dims=f"{name}_sequence")
+    return tag(z, prior.name, "states")
