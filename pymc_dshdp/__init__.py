@@ -2,7 +2,12 @@
 
 from pymc_dshdp import datasets
 from pymc_dshdp._compat import register_steps
-from pymc_dshdp.analysis import label_invariant
+from pymc_dshdp.analysis import (
+    align_to,
+    hamming_distance,
+    held_out_log_likelihood,
+    label_invariant,
+)
 from pymc_dshdp.priors import DSHDP, HDP, FixedTransitions, StickyHDP
 from pymc_dshdp.states import HiddenStates
 from pymc_dshdp.steps import GridRhoStep, WeakLimitFFBS
@@ -15,7 +20,10 @@ __all__ = [
     "GridRhoStep",
     "HiddenStates",
     "WeakLimitFFBS",
+    "align_to",
     "datasets",
+    "hamming_distance",
+    "held_out_log_likelihood",
     "label_invariant",
 ]
 __version__ = "0.1.0"

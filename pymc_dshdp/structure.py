@@ -6,6 +6,7 @@ by ``pm.do`` or ``pm.observe``.
 
 from dataclasses import dataclass, field
 
+import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 from pymc.logprob.transforms import LogOddsTransform
@@ -174,6 +175,21 @@ def refuse_outside_dependents(model, prior, owned, step):
                     f"draws from a conditional that does not contain {dependent.name!r}. Remove "
                     "that dependence, or give the prior its own variable."
                 )
+
+
+def path_lengths(model, z, start):
+    """Sequence lengths of a states variable, row by row for a batch; int64 of shape (N,).
+
+    Parameters
+    ----------
+    model : pymc.Model
+    z : HiddenStates variable
+    start : dict
+        A point of the model.
+    """
+    [lengths] = point_function([unwrap(z.owner.inputs[5])])({})
+    sequences = np.prod(start[model.rvs_to_values[z].name].shape[:-1], dtype=int)
+    return np.tile(lengths.astype("int64"), sequences)
 
 
 def is_log_odds(model, rv):

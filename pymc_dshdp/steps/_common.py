@@ -3,7 +3,7 @@
 import numpy as np
 
 from pymc_dshdp.kernels.counts import empty_counts, path_counts
-from pymc_dshdp.structure import point_function, unwrap
+from pymc_dshdp.structure import path_lengths
 
 
 def select_priors(model, priors, vars, step):
@@ -41,11 +41,7 @@ class PathReader:
     def __init__(self, model, prior, start):
         self.n_states = prior.n_states
         self.values = [model.rvs_to_values[z] for z in prior.states]
-        self.lengths = []
-        for z, value in zip(prior.states, self.values, strict=True):
-            [lengths] = point_function([unwrap(z.owner.inputs[5])])({})
-            sequences = np.prod(start[value.name].shape[:-1], dtype=int)
-            self.lengths.append(np.tile(lengths.astype("int64"), sequences))
+        self.lengths = [path_lengths(model, z, start) for z in prior.states]
 
     def counts(self, point):
         """Count starts and transitions, pooled over the prior's states; shape (L + 1, L)."""

@@ -1,0 +1,100 @@
+"""Distances between segmentations."""
+
+import numpy as np
+import xarray as xr
+from scipy.optimize import linear_sum_assignment
+
+__all__ = ["align_to", "hamming_distance"]
+
+
+def _paths(z, z_true):
+    """Check the arguments; paths as (n, T) and the truth as (T,), labels from 0."""
+    truth = np.asarray(z_true)
+    paths = np.asarray(z)
+    if truth.ndim != 1 or truth.size == 0:
+        raise ValueError(f"z_true must be one path of shape (T,), received shape {truth.shape}")
+    if paths.ndim == 0 or paths.shape[-1] != truth.size:
+        raise ValueError(
+            f"the last axis of z must have the {truth.size} entries of z_true, received shape "
+            f"{paths.shape}"
+        )
+    for name, labels in (("z", paths), ("z_true", truth)):
+        if not np.issubdtype(labels.dtype, np.integer):
+            raise TypeError(f"{name} must have integer labels, received dtype {labels.dtype}")
+    codes = np.unique(truth, return_inverse=True)
+    labels = np.unique(paths, return_inverse=True)
+    return labels[0], labels[1].reshape(-1, truth.size), codes[0], codes[1].ravel()
+
+
+def _overlaps(paths, truth, n_labels, n_true):
+    """Numbers of times that label a of path i meets label b of the truth; (n, A, B)."""
+    n = paths.shape[0]
+    cell = (np.arange(n)[:, None] * n_labels + paths) * n_true + truth
+    counts = np.bincount(cell.ravel(), minlength=n * n_labels * n_true)
+    return counts.reshape(n, n_labels, n_true)
+
+
+def hamming_distance(z, z_true):
+    """Share of time points labelled differently after the best matching of the labels.
+
+    Labels of z are matched one to one with those of the truth so that they agree as often as
+    possible (Munkres 1957, by ``scipy.optimize.linear_sum_assignment``); a label left over
+    agrees nowhere.
+
+    Parameters
+    ----------
+    z : array of int, shape (..., T)
+        One path, or draws of it. An xarray.DataArray keeps its leading dimensions.
+    z_true : array of int, shape (T,)
+
+    Returns
+    -------
+    float, ndarray of shape (...) or xarray.DataArray
+        In [0, 1).
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the lengths differ or labels are not integers.
+    """
+    labels, paths, codes, truth = _paths(z, z_true)
+    agree = np.empty(len(paths))
+    for i, overlap in enumerate(_overlaps(paths, truth, len(labels), len(codes))):
+        agree[i] = overlap[linear_sum_assignment(overlap, maximize=True)].sum()
+    distance = (1.0 - agree / truth.size).reshape(np.shape(z)[:-1])
+    if isinstance(z, xr.DataArray):
+        leading = z.isel({z.dims[-1]: 0}, drop=True)
+        return leading.copy(data=distance).rename("hamming_distance")
+    return float(distance) if distance.ndim == 0 else distance
+
+
+def align_to(z, z_true):
+    """Renumber the labels of each path to agree with the truth as often as possible.
+
+    Parameters
+    ----------
+    z : array of int, shape (..., T)
+    z_true : array of int, shape (T,)
+
+    Returns
+    -------
+    ndarray of shape (..., T) or xarray.DataArray
+        Labels matched with one of the truth carry its number; labels left over are numbered
+        from max(z_true) + 1.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the lengths differ or labels are not integers.
+    """
+    labels, paths, codes, truth = _paths(z, z_true)
+    out = np.empty_like(paths)
+    for i, overlap in enumerate(_overlaps(paths, truth, len(labels), len(codes))):
+        rows, columns = linear_sum_assignment(overlap, maximize=True)
+        number = np.full(len(labels), -1)
+        number[rows] = codes[columns]
+        spare = number < 0
+        number[spare] = codes.max() + 1 + np.arange(spare.sum())
+        out[i] = number[paths[i]]
+    out = out.reshape(np.shape(z))
+    return z.copy(data=out) if isinstance(z, xr.DataArray) else out
