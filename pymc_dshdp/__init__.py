@@ -8,7 +8,8 @@ from pymc_dshdp.analysis import (
     held_out_log_likelihood,
     label_invariant,
 )
-from pymc_dshdp.priors import DSHDP, HDP, FixedTransitions, StickyHDP
+from pymc_dshdp.baselines import HDP, FixedTransitions, StickyHDP
+from pymc_dshdp.priors import DSHDP
 from pymc_dshdp.states import HiddenStates
 from pymc_dshdp.steps import GridRhoStep, WeakLimitFFBS
 

@@ -1,6 +1,7 @@
 """Any likelihood as a table: log-densities that involve z_t, at z_t = k.
 
-The model's own log-density graph is evaluated on constant paths z = k, all states at once.
+Terms that an emission family knows are matrix products (see ``emissions/likelihood.py``). For
+all others the model's own log-density graph is evaluated on constant paths z = k, all at once.
 Which element of it belongs to which time point is learnt by probing, not guessed from shapes,
 so that lags, masks, permutations and (trial, time) layouts need no special case.
 """
@@ -10,6 +11,7 @@ import warnings
 
 import numpy as np
 import scipy.sparse as sp
+from pymc.exceptions import SamplingError
 from pymc.initial_point import make_initial_point_fn
 from pymc.pytensorf import compile as compile_pymc
 from pytensor.compile.sharedvalue import SharedVariable
@@ -17,6 +19,8 @@ from pytensor.graph.basic import Constant
 from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.traversal import ancestors, explicit_graph_inputs
 from pytensor.tensor.random.basic import CategoricalRV
+
+from pymc_dshdp.emissions.likelihood import table_term
 
 __all__ = ["LogLikelihoodTable", "terms_involving"]
 
@@ -52,17 +56,17 @@ def terms_involving(model, z):
     ]
 
 
-def _differs(a, b):
-    """Elementwise, beyond rounding; two equal infinities and any NaN count as the same."""
-    with np.errstate(invalid="ignore"):
-        close = np.abs(a - b) <= TOLERANCE * (1.0 + np.abs(a))
-    return ~(close | (a == b) | np.isnan(a) | np.isnan(b))
-
-
 def _agrees(a, b):
+    """Elementwise equality up to rounding; infinities are equal to themselves only."""
     with np.errstate(invalid="ignore"):
         close = np.abs(a - b) <= TOLERANCE * (1.0 + np.abs(a))
+    close &= np.isfinite(a) & np.isfinite(b)
     return close | (a == b) | (np.isnan(a) & np.isnan(b))
+
+
+def _differs(a, b):
+    """Elementwise; a NaN on one side tells nothing and does not count as different."""
+    return ~(_agrees(a, b) | np.isnan(a) | np.isnan(b))
 
 
 class LogLikelihoodTable:
@@ -110,11 +114,19 @@ class LogLikelihoodTable:
             self.shape = start[self.z_value.name].shape
             self._observed = []
             return
-        self._observed = [_observed_data(model, v) for v, _ in terms]
-        graphs = [g for _, g in terms]
-        self._compile(graphs)
         self.shape = start[self.z_value.name].shape
         self._T = int(np.prod(self.shape))
+        observed = {v: _observed_data(model, v) for v, _ in terms}
+        found = [(v, table_term(model, v, z, n_states)) for v, _ in terms]
+        self._by_family = [term for _, term in found if term is not None]
+        graphs = [g for (_, g), (_, term) in zip(terms, found, strict=True) if term is None]
+        found.sort(key=lambda pair: pair[1] is not None)  # terms without a family come first
+        self.names = [v.name for v, _ in found]
+        self._observed = [observed[v] for v, _ in found]
+        self._times = [term.times for term in self._by_family]
+        if not graphs:
+            return
+        self._compile(graphs)
         self._widths = [v.size for v in self._evaluate(start, [np.zeros(self._T, int)])]
         largest = max([_static_size(v) for v in ancestors(graphs)] + self._widths)
         self._chunk = int(max(1, CHUNK_BYTES // (8 * largest)))
@@ -136,13 +148,17 @@ class LogLikelihoodTable:
         if not self.names:
             return np.zeros((int(np.prod(self.shape)), self.n_states))
         table = np.zeros((self._T, self.n_states))
+        for term in self._by_family:
+            table += term(point)
+        if len(self._by_family) == len(self.names):
+            return table
         for low in range(0, self.n_states, self._chunk):
             states = np.arange(low, min(low + self._chunk, self.n_states))
             paths = np.broadcast_to(states[:, None], (len(states), self._T))
             values = self._evaluate(point, paths)
             for value, add, constant in zip(values, self._adders, self._constants, strict=True):
                 if constant.size:
-                    _check_constant(value[:, constant], self.names)
+                    _check_constant(value, constant, self.names)
                 add(table[:, low : low + len(states)], value)
         return table
 
@@ -203,8 +219,9 @@ class LogLikelihoodTable:
             if np.all(time >= 0):
                 break
         self._adders, self._constants = [], []
-        self._times = np.split(time, np.cumsum(self._widths)[:-1])
-        for part in self._times:
+        parts = np.split(time, np.cumsum(self._widths)[:-1])
+        self._times = [*parts, *self._times]
+        for part in parts:
             self._adders.append(_adder(part, self._T))
             self._constants.append(np.flatnonzero(part < 0))
 
@@ -279,7 +296,7 @@ def _static_size(variable):
 
 
 def _probe_points(model, start):
-    """Points in general position: jittered initial points, then draws from the prior."""
+    """Points in general position: jittered initial points, draws from the prior, the start."""
     rng = np.random.default_rng(20200914)
     for _ in range(PROBE_POINTS // 2):
         yield {
@@ -293,7 +310,8 @@ def _probe_points(model, start):
         for seed in range(PROBE_POINTS // 2):
             yield draw(seed)
     except NotImplementedError:  # a prior that cannot be sampled, such as pm.Flat
-        return
+        pass
+    yield start
 
 
 def _observed_data(model, variable):
@@ -301,8 +319,7 @@ def _observed_data(model, variable):
     if variable not in model.observed_RVs:
         return None, None
     value = model.rvs_to_values[variable]
-    data = value.data if isinstance(value, Constant) else value.get_value()
-    data = np.asarray(data)
+    data = np.asarray(value.data if isinstance(value, Constant) else value.eval())
     if np.issubdtype(data.dtype, np.floating) and np.isnan(data).any():
         where = tuple(int(i) for i in np.argwhere(np.isnan(data))[0])
         raise ValueError(
@@ -336,12 +353,21 @@ def _features(data, kind, time, T):
         return (out - np.nanmean(out, axis=0)) / np.where(spread > 0, spread, 1.0)
 
 
-def _check_constant(values, names):
+def _check_constant(values, constant, names):
+    """Raise if elements of unknown time depend on the states, or are impossible in all."""
+    values = values[:, constant]
+    if not np.all(np.isfinite(values) | (values == np.inf)):
+        element = constant[np.flatnonzero(~np.isfinite(values).all(axis=0))[0]]
+        raise SamplingError(
+            f"Element {element} of the log-density of {' or '.join(names)} is -inf or NaN in "
+            "every state: the observation is impossible under the model; check it, or widen the "
+            "likelihood."
+        )
     if np.any(_differs(values[:1], values)):
-        raise ValueError(
-            f"An element of {names} that did not depend on the states at the points probed does "
-            "so now. Its time cannot be known; please rewrite the likelihood so that it depends "
-            "on the states at every parameter value."
+        raise SamplingError(
+            f"An element of {' or '.join(names)} that did not depend on the states at the points "
+            "probed does so now, so that its time is not known. Rewrite the likelihood so that it "
+            "depends on the states at every parameter value."
         )
 
 

@@ -10,13 +10,13 @@ from pytensor.tensor.random.op import RNGConsumerOp
 from pymc_dshdp.distributions import (
     SelfPersistence,
     StickFractions,
-    StickyPersistence,
     SymmetricWeights,
     TransitionRows,
     stick_breaking_weights,
 )
+from pymc_dshdp.structure import support
 
-__all__ = ["DSHDP", "HDP", "FixedTransitions", "StickyHDP", "TransitionPrior"]
+__all__ = ["DSHDP", "TransitionPrior"]
 
 WEIGHTS = ("weak-limit", "stick-breaking")
 
@@ -34,7 +34,7 @@ def _depends_on_random_variables(node):
 
 
 def _state_dims(model, name, n_states, dims):
-    """Resolve (dim, dim_to, L), adding the coordinates that are missing."""
+    """Resolve (dim, dim_to, L) and the coordinates that are missing, by name."""
     if (n_states is None) == (dims is None):
         raise ValueError(
             f"{name}: give exactly one of n_states (an integer) and dims (the name of a model "
@@ -46,7 +46,7 @@ def _state_dims(model, name, n_states, dims):
         if n_states < 2:
             raise ValueError(f"{name}: n_states must be at least 2, received {n_states}")
         dim = f"{name}_state"
-        model.add_coord(dim, np.arange(n_states))
+        missing = {dim: np.arange(n_states)}
     else:
         if isinstance(dims, (tuple, list)) and len(dims) == 1:
             [dims] = dims
@@ -58,6 +58,7 @@ def _state_dims(model, name, n_states, dims):
                 f"pm.Model(coords={{{dims!r}: range(20)}}) or use n_states=20"
             )
         dim = dims
+        missing = {}
         n_states = len(model.coords[dim])
         if n_states < 2:
             raise ValueError(
@@ -65,17 +66,20 @@ def _state_dims(model, name, n_states, dims):
             )
     dim_to = f"{dim}_to"
     if dim_to not in model.coords:
-        model.add_coord(dim_to, model.coords[dim])
+        missing[dim_to] = missing[dim] if dim in missing else model.coords[dim]
     elif len(model.coords[dim_to]) != n_states:
         raise ValueError(
             f"{name}: the coordinate {dim_to!r} must have the {n_states} entries of {dim!r}, "
             f"received {len(model.coords[dim_to])}"
         )
-    return dim, dim_to, int(n_states)
+    return dim, dim_to, int(n_states), missing
 
 
 class TransitionPrior:
-    """What the priors share: names, dimensions and the declaration of one hyperparameter.
+    """What the priors share: names, dimensions, and checking and declaring hyperparameters.
+
+    Every argument is checked before anything is declared, so that a refused prior leaves the
+    model as it was.
 
     Attributes
     ----------
@@ -105,7 +109,9 @@ class TransitionPrior:
             raise TypeError(f"name must be a non-empty string, received {name!r}")
         self.name = name
         self.model = pm.modelcontext(None)
-        dim, dim_to, self.n_states = _state_dims(self.model, name, n_states, dims)
+        dim, dim_to, self.n_states, self._missing_coords = _state_dims(
+            self.model, name, n_states, dims
+        )
         self.dims = (dim, dim_to)
 
     def __repr__(self):
@@ -114,11 +120,10 @@ class TransitionPrior:
     def _name(self, role):
         return f"{self.name}_{role}"
 
-    def _hyperparameter(self, role, given, default, upper=np.inf, tagged=None):
-        """Declare or check a scalar in (0, upper): the default, a number or a random variable."""
-        tagged = tagged or role
+    def _checked(self, role, given, upper=np.inf):
+        """Check a scalar in (0, upper): None for the default, a number or a random variable."""
         if given is None:
-            return tag(default(self._name(role)), self.name, tagged)
+            return None
         where = f"{self.name}: {role}"
         bounds = "positive and finite" if upper == np.inf else f"in (0, {upper:g})"
         if not isinstance(given, Variable):
@@ -139,38 +144,46 @@ class TransitionPrior:
                     f"{where}={given.name!r} already belongs to the prior "
                     f"{given.tag.dshdp[0]!r}; each prior needs its own variable"
                 )
-            low, high = self._support(given)
+            if not given.dtype.startswith("float"):
+                raise TypeError(
+                    f"{where}={given.name!r} must be continuous, received dtype {given.dtype}"
+                )
+            low, high = support(self.model, given)
             if not (low >= 0.0 and high <= upper):
                 raise ValueError(
                     f"{where}={given.name!r} must have its support inside (0, {upper:g}), received "
                     f"support ({low:.3g}, {high:.3g}); use for example pm.Gamma, pm.Uniform or "
                     "pm.Truncated with these bounds"
                 )
-            return tag(given, self.name, tagged)
-        if _depends_on_random_variables(given):
+        elif _depends_on_random_variables(given):
             raise ValueError(
                 f"{where} must not be an expression of random variables, received {given}; declare "
                 f"{role} itself as a random variable, {role}=pm.Gamma(...), say"
             )
         return given
 
-    def _support(self, rv):
-        """Bounds of a free scalar variable, read from its transform."""
-        if not rv.dtype.startswith("float"):
-            raise TypeError(f"{rv.name!r} must be continuous, received dtype {rv.dtype}")
-        transform = self.model.rvs_to_transforms[rv]
-        if transform is None:
-            return -np.inf, np.inf
-        ends = [transform.backward(pt.constant(x), *rv.owner.inputs) for x in (-700.0, 700.0)]
-        low, high = (float(pm.draw(end, random_seed=0)) for end in ends)
-        return low, np.inf if high > 1e200 else high
+    def _declared(self, role, checked, default, tagged=None):
+        """Declare the default of a hyperparameter that was not given; tag the variable."""
+        variable = default(self._name(role)) if checked is None else checked
+        if variable in self.model.free_RVs:
+            tag(variable, self.name, tagged or role)
+        return variable
 
-    def _declare_gamma(self, gamma):
-        self.gamma = self._hyperparameter("gamma", gamma, lambda n: pm.Gamma(n, 2.0, 1.0))
-
-    def _declare_weights(self, weights):
+    def _check_weights(self, weights):
         if weights not in WEIGHTS:
             raise ValueError(f"{self.name}: weights must be one of {WEIGHTS}, received {weights!r}")
+
+    def _declare_coords(self):
+        for dim, values in self._missing_coords.items():
+            self.model.add_coord(dim, values)
+
+    def _declare_gamma(self, gamma):
+        self.gamma = self._declared("gamma", gamma, lambda n: pm.Gamma(n, 2.0, 1.0))
+
+    def _declare_alpha(self, alpha):
+        self.alpha = self._declared("alpha", alpha, lambda n: pm.Gamma(n, 1.0, 0.01))
+
+    def _declare_weights(self, weights):
         dim = self.dims[0]
         if weights == "weak-limit":
             self.beta = SymmetricWeights(
@@ -280,60 +293,60 @@ class DSHDP(TransitionPrior):
         weights="weak-limit",
     ):
         super().__init__(name, n_states, dims)
-        self._declare_gamma(gamma)
-        self.alpha = self._hyperparameter("alpha", alpha, lambda n: pm.Gamma(n, 1.0, 0.01))
-        self._declare_persistence(phi, eta, rho, kappa)
-        self._declare_weights(weights)
-        self._declare_rows()
-
-    def _declare_persistence(self, phi, eta, rho, kappa):
         given = {"phi": phi, "eta": eta, "rho": rho, "kappa": kappa}
         given = {key: value for key, value in given.items() if value is not None}
-        if ("kappa" in given and len(given) > 1) or ("rho" in given and len(given) > 1):
+        if len(given) > 1 and ("kappa" in given or "rho" in given):
             raise ValueError(
                 f"{self.name}: kappa replaces rho, and rho replaces phi and eta; received "
                 f"{' and '.join(given)} together"
             )
-        if kappa is not None:
-            self.kappa = self._given_kappa(kappa)
-            return
+        gamma, alpha = self._checked("gamma", gamma), self._checked("alpha", alpha)
+        phi, eta = self._checked("phi", phi, 1.0), self._checked("eta", eta, 2.0)
+        rho = None if rho is None else self._checked_rho(rho)
+        kappa = None if kappa is None else self._checked_kappa(kappa)
+        self._check_weights(weights)
+
+        self._declare_coords()
+        self._declare_gamma(gamma)
+        self._declare_alpha(alpha)
+        if kappa is None:
+            self._declare_rho(phi, eta, rho)
+            kappa = SelfPersistence(
+                self._name("kappa"), self.phi, self.eta, shape=self.n_states, dims=self.dims[0]
+            )
+        self.kappa = kappa
+        if kappa in self.model.free_RVs and kappa.owner.op.ndim_supp == 0:
+            tag(kappa, self.name, "kappa")
+        self._declare_weights(weights)
+        self._declare_rows()
+
+    def _declare_rho(self, phi, eta, rho):
         if rho is not None:
-            rho1, rho2 = self.rho = self._given_rho(rho)
+            rho1, rho2 = self.rho = rho
             total = rho1 + rho2
             self.phi, self.eta = rho1 / total, total ** (-1.0 / 3.0)
-        else:
-            self.phi = self._hyperparameter(
-                "phi", phi, lambda n: pm.Uniform(n, 0.0, 1.0), upper=1.0
-            )
-            self.eta = self._hyperparameter(
-                "eta", eta, lambda n: pm.Uniform(n, 0.0, 2.0), upper=2.0
-            )
-            concentration = self.eta**-3.0
-            self.rho = (
-                pm.Deterministic(self._name("rho1"), self.phi * concentration),
-                pm.Deterministic(self._name("rho2"), (1.0 - self.phi) * concentration),
-            )
-        self.kappa = tag(
-            SelfPersistence(
-                self._name("kappa"), self.phi, self.eta, shape=self.n_states, dims=self.dims[0]
-            ),
-            self.name,
-            "kappa",
+            return
+        self.phi = self._declared("phi", phi, lambda n: pm.Uniform(n, 0.0, 1.0))
+        self.eta = self._declared("eta", eta, lambda n: pm.Uniform(n, 0.0, 2.0))
+        concentration = self.eta**-3.0
+        self.rho = (
+            pm.Deterministic(self._name("rho1"), self.phi * concentration),
+            pm.Deterministic(self._name("rho2"), (1.0 - self.phi) * concentration),
         )
 
-    def _given_rho(self, rho):
+    def _checked_rho(self, rho):
         if not isinstance(rho, (tuple, list)) or len(rho) != 2:
             raise ValueError(f"{self.name}: rho must be a pair (rho1, rho2), received {rho!r}")
         out = []
         for label, value in zip(("rho1", "rho2"), rho, strict=True):
             if not isinstance(value, Variable):
-                value = self._hyperparameter(label, value, None)
+                value = self._checked(label, value)
             elif value.type.ndim != 0:
                 raise ValueError(f"{self.name}: {label} must be a scalar, received {value}")
             out.append(value)
         return tuple(out)
 
-    def _given_kappa(self, kappa):
+    def _checked_kappa(self, kappa):
         where = f"{self.name}: kappa"
         shape_error = f"{where} must be a scalar or have shape ({self.n_states},), received "
         if not isinstance(kappa, Variable):
@@ -349,133 +362,4 @@ class DSHDP(TransitionPrior):
             return pt.full((self.n_states,), kappa)
         if kappa.type.shape[0] not in (None, self.n_states):
             raise ValueError(f"{shape_error}shape {kappa.type.shape}")
-        if kappa in self.model.free_RVs and kappa.owner.op.ndim_supp == 0:
-            return tag(kappa, self.name, "kappa")
         return kappa
-
-
-class StickyHDP(TransitionPrior):
-    r"""Sticky HDP-HMM prior (Fox et al. 2011): the disentangled one with rho tied to alpha.
-
-    By theorem 1 of Zhou, Gao & Paninski (2020) rows :math:`\mathrm{Dir}(\alpha\beta +
-    \kappa_0\delta_j)` are :math:`\kappa_j\delta_j + (1 - \kappa_j)\bar\pi_j` with
-    :math:`\kappa_j \sim \mathrm{Beta}(\kappa_0, \alpha)` and :math:`\bar\pi_j \sim
-    \mathrm{Dir}(\alpha\beta)`, so that rho1 = kappa0 and rho2 = alpha.
-
-    Parameters
-    ----------
-    name, n_states, dims, gamma, weights
-        As for ``DSHDP``.
-    s : number or scalar random variable, optional
-        alpha + kappa0. Default Gamma(1, 0.01) (shape, rate).
-    phi : number or scalar random variable, optional
-        kappa0 / (alpha + kappa0), in (0, 1). Default Uniform(0, 1).
-
-    Attributes
-    ----------
-    gamma, alpha, s, phi, rho, kappa, beta, pi_bar, pi_init
-        The tensors declared; ``name_alpha``, ``name_rho1`` and ``name_rho2`` are deterministic.
-
-    Raises
-    ------
-    ValueError, TypeError
-        Naming the argument, the value received and what to give instead.
-    """
-
-    def __init__(
-        self, name, *, n_states=None, dims=None, gamma=None, s=None, phi=None, weights="weak-limit"
-    ):
-        super().__init__(name, n_states, dims)
-        self._declare_gamma(gamma)
-        self.s = self._hyperparameter("s", s, lambda n: pm.Gamma(n, 1.0, 0.01))
-        self.phi = self._hyperparameter(
-            "phi", phi, lambda n: pm.Uniform(n, 0.0, 1.0), upper=1.0, tagged="sticky_phi"
-        )
-        self.alpha = pm.Deterministic(self._name("alpha"), (1.0 - self.phi) * self.s)
-        self.rho = (
-            pm.Deterministic(self._name("rho1"), self.phi * self.s),
-            pm.Deterministic(self._name("rho2"), (1.0 - self.phi) * self.s),
-        )
-        self.kappa = StickyPersistence(
-            self._name("kappa"), self.phi, self.s, shape=self.n_states, dims=self.dims[0]
-        )
-        self._declare_weights(weights)
-        self._declare_rows()
-
-
-class HDP(TransitionPrior):
-    r"""HDP-HMM prior (Teh et al. 2006): no self-persistence, :math:`\kappa = 0`.
-
-    Parameters
-    ----------
-    name, n_states, dims, gamma, alpha, weights
-        As for ``DSHDP``.
-
-    Attributes
-    ----------
-    gamma, alpha, kappa, beta, pi_bar, pi_init
-        The tensors declared; kappa is 0.
-
-    Raises
-    ------
-    ValueError, TypeError
-        Naming the argument, the value received and what to give instead.
-    """
-
-    def __init__(
-        self, name, *, n_states=None, dims=None, gamma=None, alpha=None, weights="weak-limit"
-    ):
-        super().__init__(name, n_states, dims)
-        self._declare_gamma(gamma)
-        self.alpha = self._hyperparameter("alpha", alpha, lambda n: pm.Gamma(n, 1.0, 0.01))
-        self.kappa = self._no_persistence()
-        self._declare_weights(weights)
-        self._declare_rows()
-
-
-class FixedTransitions(TransitionPrior):
-    r"""Parametric hidden Markov model: rows :math:`P_j \sim \mathrm{Dir}(a_j)` of given a.
-
-    Parameters
-    ----------
-    name, n_states, dims
-        As for ``DSHDP``.
-    concentration : number or array, optional
-        a, scalar, of shape (L,) (one row for all) or (L, L). Default 1, flat.
-    initial_concentration : number or array, optional
-        Of pi_init, scalar or of shape (L,). Default 1.
-
-    Attributes
-    ----------
-    kappa, pi_bar, pi_init
-        The tensors declared; kappa is 0, so that P is pi_bar.
-
-    Raises
-    ------
-    ValueError, TypeError
-        Naming the argument, the value received and what to give instead.
-    """
-
-    def __init__(
-        self, name, *, n_states=None, dims=None, concentration=1.0, initial_concentration=1.0
-    ):
-        super().__init__(name, n_states, dims)
-        L = self.n_states
-        self.kappa = self._no_persistence()
-        rows = self._concentrations("concentration", concentration, (L, L))
-        first = self._concentrations("initial_concentration", initial_concentration, (L,))
-        self._declare_rows(1.0, rows, first)
-
-    def _concentrations(self, argument, given, shape):
-        where = f"{self.name}: {argument}"
-        if isinstance(given, Variable):
-            raise TypeError(f"{where} must be a number or an array, received {given}")
-        values = np.asarray(given, dtype="float64")
-        if values.shape not in {shape[i:] for i in range(len(shape) + 1)}:
-            raise ValueError(
-                f"{where} must be a scalar or an array that fits {shape}, received shape "
-                f"{values.shape}"
-            )
-        if not np.all((values > 0) & np.isfinite(values)):
-            raise ValueError(f"{where} must be positive and finite, received {given!r}")
-        return np.broadcast_to(values, shape).copy()

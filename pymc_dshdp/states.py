@@ -28,7 +28,8 @@ def _whole(value, what):
             raise ValueError(f"{what} must be a scalar, received {value}")
         return value
     number = value.data if isinstance(value, Constant) else value
-    if isinstance(number, (bool, np.bool_)) or np.ndim(number) != 0 or int(number) != number:
+    whole = np.ndim(number) == 0 and not isinstance(number, (bool, np.bool_, str))
+    if not whole or not np.isfinite(number) or int(number) != number:
         raise TypeError(f"{what} must be an integer, received {value!r}")
     if number < 1:
         raise ValueError(f"{what} must be at least 1, received {int(number)}")

@@ -16,6 +16,7 @@ from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.traversal import ancestors, explicit_graph_inputs
 from pytensor.tensor.elemwise import DimShuffle
+from pytensor.tensor.shape import SpecifyShape
 
 from pymc_dshdp.distributions import (
     HiddenPathRV,
@@ -35,10 +36,25 @@ def has_op(variable, op_type):
 
 
 def unwrap(variable):
-    """Strip the added dimensions of length one that a ``size`` puts around a parameter."""
-    while has_op(variable, DimShuffle) and not variable.owner.op.drop:
+    """Strip what a ``size`` or ``pm.do`` puts around a parameter: added dimensions, shapes."""
+    while has_op(variable, SpecifyShape) or (
+        has_op(variable, DimShuffle) and not variable.owner.op.drop
+    ):
         variable = variable.owner.inputs[0]
     return variable
+
+
+def support(model, rv):
+    """Bounds (low, high) of a free scalar variable, read from its transform.
+
+    Bounds that depend on other random variables are those at a draw of them.
+    """
+    transform = model.rvs_to_transforms[rv]
+    if transform is None:
+        return -np.inf, np.inf
+    ends = [transform.backward(pt.constant(x), *rv.owner.inputs) for x in (-700.0, 700.0)]
+    low, high = (float(pm.draw(end, random_seed=0)) for end in ends)
+    return low, np.inf if high > 1e200 else high
 
 
 def role_of(rv):

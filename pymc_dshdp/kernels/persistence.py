@@ -14,6 +14,7 @@ from pymc_dshdp.kernels.elementary import add_log_rising, log_rising
 from pymc_dshdp.kernels.random import beta_logit_draw, softplus
 from pymc_dshdp.kernels.transitions import log_alpha_marginal, self_persistence_counts
 
+LARGEST_CONCENTRATION = 1e4  # beyond it differences of Stirling series lose digits
 UNIFORM_SHARE = 0.05  # of the refined proposal: keeps every cell within reach, whatever the prior
 
 
@@ -80,6 +81,9 @@ def log_persistence_table(phi, eta, persistences, departures):
             x[p] = (1.0 - phi[p]) * concentration[e]
         add_log_rising(x, n, P, column, work)
         table[:, e] = column
+        if concentration[e] > LARGEST_CONCENTRATION:
+            for p in range(P):
+                table[p, e] = log_persistence_marginal(phi[p], eta[e], W, n)
     return table
 
 
@@ -175,8 +179,12 @@ def propose_persistence(rng, counts, kappa_logit, pi_bar, phi, eta, grid, refine
     eta_mid = grid.eta_low + 0.5 * grid.eta_width
     table = log_persistence_table(phi_mid, eta_mid, persistences, departures) + grid.log_prior
     P, E = table.shape
-    mass = np.exp(table - table.max())
-    mass /= mass.sum()
+    top = table.max()
+    if top == -np.inf:  # no midpoint in the support of a narrow prior
+        mass = np.full((P, E), 1.0 / (P * E))
+    else:
+        mass = np.exp(table - top)
+        mass /= mass.sum()
     if refine:
         mass = (1.0 - UNIFORM_SHARE) * mass + UNIFORM_SHARE / (P * E)
     cumulative = mass.ravel().cumsum()

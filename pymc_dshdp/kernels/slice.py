@@ -13,23 +13,24 @@ def slice_sample(log_density, x, rng, width=1.0):
     ----------
     log_density : callable
         Maps an array of the shape of x to the log-density of each coordinate.
-    x : ndarray
+    x : ndarray of shape (n,), or a scalar
     rng : numpy.random.Generator
     width : float
         Length of the first interval.
 
     Returns
     -------
-    ndarray
+    ndarray of shape (n,), n = 1 for a scalar
     """
+    x = np.atleast_1d(x)
     height = log_density(x) - rng.standard_exponential(x.shape)
     left = x - width * rng.random(x.shape)
     right = left + width
     for end, step in ((left, -width), (right, width)):
-        outside = False
-        while not np.all(outside):
-            outside = ~(log_density(end) > height)
-            end += np.where(outside, 0.0, step)
+        inside = log_density(end) > height
+        while inside.any():
+            end += np.where(inside, step, 0.0)
+            inside &= log_density(end) > height
     new = left + rng.random(x.shape) * (right - left)
     while True:
         rejected = ~(log_density(new) >= height)

@@ -122,6 +122,15 @@ def log_alpha_marginal(alpha, switches, beta):
 
 
 @njit(cache=True, nogil=True)
+def _log_alpha_density(x, switches, beta, shape, rate):
+    """Log-density of x = log alpha given n and beta; -inf where alpha underflows or overflows."""
+    alpha = math.exp(x)
+    if alpha == 0.0 or math.isinf(alpha):
+        return -np.inf
+    return shape * x - rate * alpha + log_alpha_marginal(alpha, switches, beta)
+
+
+@njit(cache=True, nogil=True)
 def slice_alpha(rng, switches, alpha, beta, shape, rate):
     """Update alpha | n, beta by a slice on log alpha, tables integrated out (Neal 2003).
 
@@ -130,25 +139,17 @@ def slice_alpha(rng, switches, alpha, beta, shape, rate):
     Gamma(shape, rate); the Jacobian of the logarithm adds one log alpha.
     """
     x = math.log(alpha)
-    height = shape * x - rate * alpha + log_alpha_marginal(alpha, switches, beta)
-    height -= rng.standard_exponential()
+    height = _log_alpha_density(x, switches, beta, shape, rate) - rng.standard_exponential()
     left = x - rng.random()
     right = left + 1.0
-    while True:
-        a = math.exp(left)
-        if shape * left - rate * a + log_alpha_marginal(a, switches, beta) <= height:
-            break
+    while _log_alpha_density(left, switches, beta, shape, rate) > height:
         left -= 1.0
-    while True:
-        a = math.exp(right)
-        if shape * right - rate * a + log_alpha_marginal(a, switches, beta) <= height:
-            break
+    while _log_alpha_density(right, switches, beta, shape, rate) > height:
         right += 1.0
     while True:
         new = left + rng.random() * (right - left)
-        a = math.exp(new)
-        if shape * new - rate * a + log_alpha_marginal(a, switches, beta) >= height:
-            return a
+        if _log_alpha_density(new, switches, beta, shape, rate) >= height:
+            return math.exp(new)
         if new < x:
             left = new
         else:
@@ -274,7 +275,7 @@ def transition_block(rng, switches, gamma, alpha, sticks_logit, beta, prior):
     ----------
     rng : numpy.random.Generator
     switches : ndarray of shape (L + 1, L), int64
-        n, drawn afresh (``draw_switches``) or kept by a sampler of w.
+        n, drawn afresh (``split_counts``) or kept by a sampler of w.
     gamma, alpha : float
     sticks_logit : ndarray of shape (L - 1,), or (0,) for weak-limit weights
     beta : ndarray of shape (L,)

@@ -3,10 +3,12 @@
 from dataclasses import field
 
 import numpy as np
+from pymc.exceptions import SamplingError
 from pymc.model import modelcontext
 from pymc.step_methods.compound import Competence, StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator, get_value_vars_from_user_vars
+from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.basic import UniformRV
 from rich.progress import TextColumn
 from rich.table import Column
@@ -25,6 +27,7 @@ from pymc_dshdp.structure import (
     prior_log_density,
     refuse_outside_dependents,
     role_of,
+    support,
 )
 
 __all__ = ["GridRhoStep"]
@@ -40,9 +43,9 @@ class _Axis:
     def __init__(self, model, node, role, cells):
         self.free = node in model.free_RVs
         self.upper = BOX[role]
-        self.cells = cells if self.free else 1
-        self.width = self.upper / cells if self.free else 0.0
-        self.low = self.width * np.arange(self.cells)
+        low, high = _constant_support(model, node, self.upper) if self.free else (0.0, 0.0)
+        self.width = (high - low) / cells
+        self.low = low + self.width * np.arange(cells if self.free else 1)
         self.flat = not self.free or self._is_flat(node)
         self._log_density = None if self.flat else prior_log_density(model, node)
 
@@ -59,6 +62,13 @@ class _Axis:
     def log_prior(self, point, x):
         """Log prior density at a vector of values."""
         return np.zeros(len(x)) if self.flat else self._log_density(point, x)[0]
+
+
+def _constant_support(model, node, upper):
+    """Bounds of a free hyperparameter, or those of the box where they are random."""
+    if any(v in set(model.basic_RVs) for v in ancestors(node.owner.inputs)):
+        return 0.0, upper
+    return support(model, node)
 
 
 class _RhoUpdate:
@@ -88,6 +98,11 @@ class _RhoUpdate:
             eta_axis.log_prior(point, eta_low + eta_axis.width / 2),
         )
         grid = kernels.PersistenceGrid(phi_low, eta_low, phi_axis.width, eta_axis.width, log_prior)
+        if not self._refine and not np.isfinite(log_prior).any():
+            raise SamplingError(
+                "No midpoint of the grid lies in the support of the prior of phi and eta; use "
+                "refine=True, or a finer grid"
+            )
         proposal = kernels.propose_persistence(
             rng, counts, logit, pi_bar, phi, eta, grid, self._refine
         )
@@ -162,7 +177,8 @@ class GridRhoStep(ChainStep):
         Hidden states, or self-persistence variables, of one or more priors; the step draws all
         free self-persistence variables of those priors.
     grid : tuple of two int, optional
-        Cells along phi in [0, 1] and eta in [0, 2]. Default (20, 20) with ``refine``, the best
+        Cells along phi in [0, 1] and eta in [0, 2], or the narrower support of a user's prior.
+        Default (20, 20) with ``refine``, the best
         in effective samples per second, and the paper's (100, 100) without.
     refine : bool
         True (default): propose from the grid, uniform inside the cell, and accept with the exact

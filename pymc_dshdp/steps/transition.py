@@ -50,10 +50,11 @@ class _Hyperprior:
             prior = self._log_density(point, x.item())
             if not np.isfinite(prior):
                 return np.full(x.shape, -np.inf)
-            return np.full(x.shape, prior + log_conditional(float(self._natural(point, x)[0])))
+            natural = float(self._natural(point, x[0])[0])
+            return np.full(x.shape, prior + log_conditional(natural))
 
-        start = np.asarray(point[self._name], dtype="float64")
-        return float(self._natural(point, slice_sample(log_density, start, rng))[0])
+        [new] = slice_sample(log_density, np.asarray(point[self._name], "float64"), rng)
+        return float(self._natural(point, new)[0])
 
 
 class _Rows:

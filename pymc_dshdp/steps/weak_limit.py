@@ -64,6 +64,11 @@ class _PriorSampler:
             LogLikelihoodTable(model, z, prior.n_states, missing, start) for z in prior.states
         ]
         self.transition = transition_update(model, prior, step)
+        for value, table in zip(self.paths.values, self.tables, strict=True):
+            ell = table(start)
+            hopeless = np.flatnonzero(~np.isfinite(ell).any(axis=1) | np.isnan(ell).any(axis=1))
+            if hopeless.size:
+                _impossible(value.name, table, ell, hopeless[0])
         self.vars = self.paths.values + [model.rvs_to_values[rv] for rv in self.transition.rvs]
         self.required = [*prior.states, *self.transition.rvs]
 

@@ -1,0 +1,146 @@
+"""The priors that the disentangled one generalises: sticky, plain and parametric."""
+
+import numpy as np
+import pymc as pm
+from pytensor.graph.basic import Variable
+
+from pymc_dshdp.distributions import StickyPersistence
+from pymc_dshdp.priors import TransitionPrior
+
+__all__ = ["HDP", "FixedTransitions", "StickyHDP"]
+
+
+class StickyHDP(TransitionPrior):
+    r"""Sticky HDP-HMM prior (Fox et al. 2011): the disentangled one with rho tied to alpha.
+
+    By theorem 1 of Zhou, Gao & Paninski (2020) rows :math:`\mathrm{Dir}(\alpha\beta +
+    \kappa_0\delta_j)` are :math:`\kappa_j\delta_j + (1 - \kappa_j)\bar\pi_j` with
+    :math:`\kappa_j \sim \mathrm{Beta}(\kappa_0, \alpha)` and :math:`\bar\pi_j \sim
+    \mathrm{Dir}(\alpha\beta)`, so that rho1 = kappa0 and rho2 = alpha.
+
+    Parameters
+    ----------
+    name, n_states, dims, gamma, weights
+        As for ``DSHDP``.
+    s : number or scalar random variable, optional
+        alpha + kappa0. Default Gamma(1, 0.01) (shape, rate).
+    phi : number or scalar random variable, optional
+        kappa0 / (alpha + kappa0), in (0, 1). Default Uniform(0, 1).
+
+    Attributes
+    ----------
+    gamma, alpha, s, phi, rho, kappa, beta, pi_bar, pi_init
+        The tensors declared; ``name_alpha``, ``name_rho1`` and ``name_rho2`` are deterministic.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Naming the argument, the value received and what to give instead.
+    """
+
+    def __init__(
+        self, name, *, n_states=None, dims=None, gamma=None, s=None, phi=None, weights="weak-limit"
+    ):
+        super().__init__(name, n_states, dims)
+        gamma, s = self._checked("gamma", gamma), self._checked("s", s)
+        phi = self._checked("phi", phi, 1.0)
+        self._check_weights(weights)
+
+        self._declare_coords()
+        self._declare_gamma(gamma)
+        self.s = self._declared("s", s, lambda n: pm.Gamma(n, 1.0, 0.01))
+        self.phi = self._declared("phi", phi, lambda n: pm.Uniform(n, 0.0, 1.0), "sticky_phi")
+        self.alpha = pm.Deterministic(self._name("alpha"), (1.0 - self.phi) * self.s)
+        self.rho = (
+            pm.Deterministic(self._name("rho1"), self.phi * self.s),
+            pm.Deterministic(self._name("rho2"), (1.0 - self.phi) * self.s),
+        )
+        self.kappa = StickyPersistence(
+            self._name("kappa"), self.phi, self.s, shape=self.n_states, dims=self.dims[0]
+        )
+        self._declare_weights(weights)
+        self._declare_rows()
+
+
+class HDP(TransitionPrior):
+    r"""HDP-HMM prior (Teh et al. 2006): no self-persistence, :math:`\kappa = 0`.
+
+    Parameters
+    ----------
+    name, n_states, dims, gamma, alpha, weights
+        As for ``DSHDP``.
+
+    Attributes
+    ----------
+    gamma, alpha, kappa, beta, pi_bar, pi_init
+        The tensors declared; kappa is 0.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Naming the argument, the value received and what to give instead.
+    """
+
+    def __init__(
+        self, name, *, n_states=None, dims=None, gamma=None, alpha=None, weights="weak-limit"
+    ):
+        super().__init__(name, n_states, dims)
+        gamma, alpha = self._checked("gamma", gamma), self._checked("alpha", alpha)
+        self._check_weights(weights)
+
+        self._declare_coords()
+        self._declare_gamma(gamma)
+        self._declare_alpha(alpha)
+        self.kappa = self._no_persistence()
+        self._declare_weights(weights)
+        self._declare_rows()
+
+
+class FixedTransitions(TransitionPrior):
+    r"""Parametric hidden Markov model: rows :math:`P_j \sim \mathrm{Dir}(a_j)` of given a.
+
+    Parameters
+    ----------
+    name, n_states, dims
+        As for ``DSHDP``.
+    concentration : number or array, optional
+        a, scalar, of shape (L,) (one row for all) or (L, L). Default 1, flat.
+    initial_concentration : number or array, optional
+        Of pi_init, scalar or of shape (L,). Default 1.
+
+    Attributes
+    ----------
+    kappa, pi_bar, pi_init
+        The tensors declared; kappa is 0, so that P is pi_bar.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Naming the argument, the value received and what to give instead.
+    """
+
+    def __init__(
+        self, name, *, n_states=None, dims=None, concentration=1.0, initial_concentration=1.0
+    ):
+        super().__init__(name, n_states, dims)
+        L = self.n_states
+        rows = self._concentrations("concentration", concentration, (L, L))
+        first = self._concentrations("initial_concentration", initial_concentration, (L,))
+
+        self._declare_coords()
+        self.kappa = self._no_persistence()
+        self._declare_rows(1.0, rows, first)
+
+    def _concentrations(self, argument, given, shape):
+        where = f"{self.name}: {argument}"
+        if isinstance(given, Variable):
+            raise TypeError(f"{where} must be a number or an array, received {given}")
+        values = np.asarray(given, dtype="float64")
+        if values.shape not in {shape[i:] for i in range(len(shape) + 1)}:
+            raise ValueError(
+                f"{where} must be a scalar or an array that fits {shape}, received shape "
+                f"{values.shape}"
+            )
+        if not np.all((values > 0) & np.isfinite(values)):
+            raise ValueError(f"{where} must be positive and finite, received {given!r}")
+        return np.broadcast_to(values, shape).copy()

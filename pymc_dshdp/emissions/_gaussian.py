@@ -1,0 +1,145 @@
+"""Linear-Gaussian tables and matrix-normal inverse-Wishart posteriors, batched over states."""
+
+import numpy as np
+
+from pymc_dshdp.kernels.emissions_tables import add_squares
+
+__all__ = ["draw_posterior", "gaussian_table", "prior_factor", "triangular_statistics"]
+
+CHUNK_ELEMENTS = 100_000
+
+
+def _cholesky(matrices):
+    """Batched lower Cholesky factors, NaN for matrices that are not positive definite."""
+    try:
+        return np.linalg.cholesky(matrices)
+    except np.linalg.LinAlgError:
+        out = np.full_like(matrices, np.nan)
+        for index in np.ndindex(matrices.shape[:-2]):
+            try:
+                out[index] = np.linalg.cholesky(matrices[index])
+            except np.linalg.LinAlgError:
+                continue
+        return out
+
+
+def gaussian_table(y_and_x, coefficients, covariances):
+    """Table of N(y_t; A_k x_t, Sigma_k) log-densities.
+
+    One matrix product projects every (y_t, x_t) on the whitened residuals of all states,
+    ``[y x] [W_k'; -(W_k A_k)']`` with W_k the inverse Cholesky factor. Unlike an expansion of the
+    square, this loses nothing when residuals are small beside the data.
+
+    Parameters
+    ----------
+    y_and_x : ndarray of shape (T, d + p)
+    coefficients : ndarray of shape (L, d, p)
+    covariances : ndarray of shape (L, d, d)
+
+    Returns
+    -------
+    ndarray of shape (T, L)
+        NaN for a covariance that is not positive definite.
+    """
+    T, m = y_and_x.shape
+    L, d, _ = coefficients.shape
+    roots = _cholesky(covariances)
+    whiten = np.linalg.solve(roots, np.broadcast_to(np.eye(d), roots.shape))
+    projection = np.concatenate([whiten, -whiten @ coefficients], axis=2)
+    projection = np.ascontiguousarray(projection.reshape(L * d, m).T)
+    log_scales = np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(axis=1)
+    constant = -log_scales - 0.5 * d * np.log(2.0 * np.pi)
+    out = np.empty((T, L))
+    rows = max(1, CHUNK_ELEMENTS // (L * d))
+    for low in range(0, T, rows):
+        part = y_and_x[low : low + rows] @ projection
+        add_squares(part.reshape(len(part), L, d), constant, out[low : low + rows])
+    return out
+
+
+def triangular_statistics(z, rows, n_states):
+    """Triangular factor R_k of the rows of each state, R_k'R_k = sum of their outer products.
+
+    A factor instead of the sums of products: differences of those cancel where residuals are
+    small beside the data.
+
+    Parameters
+    ----------
+    z : ndarray of int, shape (T,)
+    rows : ndarray of shape (T, m)
+    n_states : int
+
+    Returns
+    -------
+    visits : ndarray of shape (L,)
+    factors : ndarray of shape (L, m, m)
+    """
+    m = rows.shape[1]
+    visits = np.bincount(z, minlength=n_states)
+    by_state = rows[np.argsort(z, kind="stable")]
+    factors = np.zeros((n_states, m, m))
+    ends = np.cumsum(visits)
+    for k in np.flatnonzero(visits):
+        r = np.linalg.qr(by_state[ends[k] - visits[k] : ends[k]], mode="r")
+        factors[k, : len(r)] = r
+    return visits.astype("float64"), factors
+
+
+def prior_factor(mean, columns, scale):
+    """Rows that stand for the prior A ~ MN(mean, Sigma, columns), Sigma ~ IW(scale, .).
+
+    Parameters
+    ----------
+    mean : ndarray of shape (L, d, p)
+    columns : ndarray of shape (L, p, p)
+    scale : ndarray of shape (L, d, d)
+
+    Returns
+    -------
+    ndarray of shape (L, p + d, p + d)
+        Rows of (x, y).
+    """
+    L, d, p = mean.shape
+    out = np.zeros((L, p + d, p + d))
+    whiten = np.linalg.inv(np.linalg.cholesky(columns))
+    out[:, :p, :p] = whiten
+    out[:, :p, p:] = whiten @ mean.transpose(0, 2, 1)
+    out[:, p:, p:] = np.linalg.cholesky(scale).transpose(0, 2, 1)
+    return out
+
+
+def draw_posterior(rng, factors, prior, degrees, d):
+    r"""Draw (A, Sigma) of all states from matrix-normal inverse-Wishart posteriors.
+
+    With R the triangular factor of data and prior rows, in blocks of x and y,
+    :math:`K = R_{xx}'R_{xx}`, :math:`M' = R_{xx}^{-1} R_{xy}` and :math:`S = R_{yy}'R_{yy}`:
+
+    .. math::
+
+       \Sigma \sim \mathrm{IW}(S, n), \qquad A \mid \Sigma \sim \mathrm{MN}(M, \Sigma, K^{-1})
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    factors, prior : ndarray of shape (L, p + d, p + d)
+    degrees : ndarray of shape (L,)
+        n, prior degrees of freedom and visits.
+    d : int
+
+    Returns
+    -------
+    coefficients : ndarray of shape (L, d, p)
+    roots : ndarray of shape (L, d, d)
+        Lower Cholesky factors of Sigma.
+    """
+    L, m, _ = factors.shape
+    p = m - d
+    r = np.linalg.qr(np.concatenate([factors, prior], axis=1), mode="r")
+    r *= np.where(np.diagonal(r, axis1=1, axis2=2) < 0.0, -1.0, 1.0)[:, :, None]
+    bartlett = np.triu(rng.standard_normal((L, d, d)), 1)
+    i = np.arange(d)
+    bartlett[:, i, i] = np.sqrt(rng.chisquare(degrees[:, None] - (d - 1 - i)))
+    upper = np.triu(np.linalg.solve(bartlett, r[:, p:, p:]))
+    noise = rng.standard_normal((L, p, d)) @ upper
+    coefficients = np.linalg.solve(r[:, :p, :p], r[:, :p, p:] + noise)
+    return coefficients.transpose(0, 2, 1), upper.transpose(0, 2, 1)

@@ -1,0 +1,193 @@
+"""The contract of an emission family, and the registry of families.
+
+A family says how one likelihood of PyMC is written as matrix products over states and, where a
+conjugate prior exists, how its parameter is drawn. It never sees the model: ``likelihood.py``
+reads the graph and hands over arrays.
+"""
+
+from typing import NamedTuple
+
+from pymc.logprob.transforms import LogOddsTransform, LogTransform, SimplexTransform
+from pytensor.tensor.random.op import RandomVariable
+
+__all__ = ["Family", "Parameter", "SCALES", "families", "register"]
+
+SCALES = {
+    "natural": None,
+    "log": LogTransform,
+    "logit": LogOddsTransform,
+    "log-simplex": SimplexTransform,
+}
+"""Scales on which a family returns its draws, with the transform whose values they are."""
+
+_families = []
+
+
+class Parameter(NamedTuple):
+    """A parameter that a family draws.
+
+    Attributes
+    ----------
+    position : int
+        Which parameter of the likelihood's op it is.
+    prior : type
+        Op of its conjugate prior.
+    scale : str
+        A key of ``SCALES``: the scale on which ``sample_posterior`` returns it. Draws on the log
+        or logit scale stay finite where the parameter itself rounds to 0 or 1.
+    """
+
+    position: int
+    prior: type[RandomVariable]
+    scale: str
+
+
+class Family:
+    """Likelihood, table and conjugate draw of one emission family; subclass and ``register``.
+
+    Sizes: T time points, L states, C the product of the trailing dimensions that the data have
+    beside time (cells, channels; 1 if none), and the core dimensions of a multivariate
+    likelihood. Data arrive as float64 arrays of shape (T, C, *core) and parameters at each state
+    as (L, C, *core), broadcast.
+
+    Attributes
+    ----------
+    likelihood : type
+        Op of the likelihood, such as ``PoissonRV``.
+    parameters : tuple of Parameter
+        What the family draws: none (only a table), one, or several drawn together.
+    data_parameters : tuple of int
+        Positions of likelihood parameters that belong to the data, such as the number of trials.
+        They must not depend on any random variable.
+    core_time : int
+        1 if the likelihood's first core dimension is time, else 0.
+    requirement : str
+        What ``in_support`` asks of an observation, for the error message.
+    """
+
+    likelihood = None
+    parameters = ()
+    data_parameters = ()
+    core_time = 0
+    requirement = "must be finite"
+
+    # -- likelihood -------------------------------------------------------------------------
+
+    def in_support(self, y, data_parameters, shapes):
+        """Say which observations are possible.
+
+        Parameters
+        ----------
+        y : ndarray of shape (T, C, *core)
+        data_parameters : list of ndarray
+        shapes : list of tuple
+            Shapes of one element of each likelihood parameter, such as (V,) for probabilities of
+            V categories.
+
+        Returns
+        -------
+        ndarray of bool, shape (T, C) or that of ``y``
+        """
+        raise NotImplementedError
+
+    def prepare(self, y, data_parameters, shapes):
+        """Compute once what ``log_likelihoods`` and ``suff_stats`` need of the data.
+
+        The arguments are those of ``in_support``.
+        """
+        return y
+
+    def table_parameters(self, *parameters):
+        """Graphs of what ``log_likelihoods`` needs, from graphs of the parameters at each state.
+
+        Written as graphs so that PyTensor's rewrites apply: log(exp(x)) is x.
+        """
+        return list(parameters)
+
+    def log_likelihoods(self, data, *table_parameters):
+        """Evaluate log p(y_t | theta_k), summed over C.
+
+        Parameters
+        ----------
+        data : object
+            What ``prepare`` returned.
+        *table_parameters : ndarray of shape (L, C, *core)
+
+        Returns
+        -------
+        ndarray of shape (T, L)
+            NaN where a parameter is outside its support: the table then has -inf.
+        """
+        raise NotImplementedError
+
+    # -- conjugate draw ---------------------------------------------------------------------
+
+    def unlink(self, position, node):
+        """Undo what PyMC does to a parameter, such as 1 / rate; None if it did not do it."""
+        return node
+
+    def joint(self, variables):
+        """Whether variables of the right priors, and their own parameters, are as assumed."""
+        return True
+
+    def hyperparameters(self, *prior_parameters):
+        """Graphs of the hyperparameters, from the parameters of the priors' ops, end to end."""
+        return list(prior_parameters)
+
+    def suff_stats(self, data, z, n_states, *others):
+        """Sufficient statistics of each state, in one pass over the data.
+
+        Parameters
+        ----------
+        data : object
+            What ``prepare`` returned.
+        z : ndarray of int, shape (T,)
+        n_states : int
+        *others : ndarray of shape (L, C, *core)
+            The likelihood's other parameters at each state, in order.
+
+        Returns
+        -------
+        tuple of ndarray of shape (L, C, ...)
+            Additive over time and over C: where one parameter serves several columns of the
+            data, they are summed over those.
+        """
+        raise NotImplementedError
+
+    def sample_posterior(self, rng, stats, hyperparameters):
+        """Draw the parameters of all states; those without data come from the prior.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+        stats : tuple of ndarray
+        hyperparameters : list of ndarray of shape (L, C, ...)
+
+        Returns
+        -------
+        tuple of ndarray, one per parameter
+            Each of shape (L, C, *core) on the parameter's scale.
+        """
+        raise NotImplementedError
+
+    # -- collapsed sweep --------------------------------------------------------------------
+
+    collapsed = None
+    """For the sampler with theta integrated out: numba functions, or None if there are none."""
+
+
+def register(cls):
+    """Class decorator: offer a family to the table and to ``ConjugateStep``.
+
+    The last family registered is asked first. Registering a class again replaces the older one
+    of the same module and name.
+    """
+    key = (cls.__module__, cls.__qualname__)
+    _families[:] = [f for f in _families if (type(f).__module__, type(f).__qualname__) != key]
+    _families.insert(0, cls())
+    return cls
+
+
+def families():
+    """All families registered, in the order in which they are asked."""
+    return tuple(_families)

@@ -1,0 +1,277 @@
+"""Functions that declare inverse-Wishart priors and switching autoregressions in a model."""
+
+import numpy as np
+import pytensor.tensor as pt
+from pytensor.graph.basic import Variable
+
+from pymc_dshdp.distributions import HiddenPathRV
+from pymc_dshdp.distributions._common import core
+from pymc_dshdp.emissions.autoregression import SwitchingVARDist
+from pymc_dshdp.emissions.matrix_priors import (
+    InverseWishart,
+    MatrixNormal,
+    ScaledNormal,
+    declare_dims,
+)
+from pymc_dshdp.structure import has_op
+
+__all__ = ["MatrixNormalInverseWishart", "NormalInverseWishart", "SwitchingVAR"]
+
+
+def _empirical_covariance(name, data):
+    data = np.asarray(data, dtype="float64")
+    rows = data.reshape(-1, data.shape[-1])
+    if data.ndim < 2 or not np.isfinite(rows).all():
+        raise ValueError(
+            f"{name}: data must be finite, of shape (T, d) or (n_sequences, T, d), received shape "
+            f"{data.shape}"
+        )
+    covariance = np.atleast_2d(np.cov(rows.T, bias=True))
+    if np.linalg.matrix_rank(covariance, hermitian=True) < len(covariance):
+        constant = np.flatnonzero(np.ptp(rows, axis=0) == 0.0).tolist()
+        why = f"channels {constant} are constant" if constant else "channels are collinear"
+        raise ValueError(
+            f"{name}: the covariance of the data is singular ({why}), so it cannot scale the "
+            "prior; give S0, a positive definite matrix"
+        )
+    return rows.mean(axis=0), covariance
+
+
+def _scale_matrix(name, S0, covariance):
+    if S0 is None:
+        if covariance is None:
+            raise ValueError(f"{name}: give S0, or data to scale the prior by")
+        return 0.75 * covariance
+    if isinstance(S0, Variable):
+        return S0
+    S0 = np.asarray(S0, dtype="float64")
+    if S0.ndim != 2 or S0.shape[0] != S0.shape[1] or np.any(np.linalg.eigvalsh(S0) <= 0.0):
+        raise ValueError(f"{name}: S0 must be a positive definite matrix, received {S0!r}")
+    return S0
+
+
+def NormalInverseWishart(
+    name, *, data=None, mu0=None, k0=None, S0=None, n0=None, n_states=None, dims=None
+):
+    r"""Means and covariances of all states with a conjugate prior.
+
+    .. math::
+
+       \Sigma_k \sim \mathrm{IW}(S_0, n_0), \qquad \mu_k \mid \Sigma_k \sim N(\mu_0, \Sigma_k/k_0)
+
+    Use them as ``pm.MvNormal("y", mu[z], Sigma[z], observed=Y)``.
+
+    Parameters
+    ----------
+    name : str
+        The variables are ``name_mu`` and ``name_Sigma``.
+    data : ndarray of shape (T, d), optional
+        To set what is not given: mu0 is their mean and S0 is 0.75 times their covariance.
+    mu0 : array or tensor of shape (d,), optional
+        Default 0 without data.
+    k0 : number or tensor, optional
+        How many observations the prior on the mean is worth. Default 0.1.
+    S0 : array or tensor of shape (d, d), optional
+    n0 : number or tensor, optional
+        Default d + 2, so that E Sigma = S0.
+    n_states : int, optional
+    dims : str or tuple of str, optional
+        (state,) or (state, channel), instead of ``n_states``.
+
+    Returns
+    -------
+    mu : TensorVariable of shape (L, d)
+    Sigma : TensorVariable of shape (L, d, d)
+
+    Raises
+    ------
+    ValueError
+        If S0 is missing, or the covariance that should set it is singular.
+    """
+    mean, covariance = (None, None) if data is None else _empirical_covariance(name, data)
+    S0 = _scale_matrix(name, S0, covariance)
+    d = _length(name, "S0", S0)
+    mean = np.zeros(d) if mean is None else mean
+    state, channel, to = declare_dims(name, n_states, dims, d, {})
+    n0 = d + 2.0 if n0 is None else n0
+    Sigma = InverseWishart(f"{name}_Sigma", S0, n0, dims=(state, channel, to))
+    mu = ScaledNormal(
+        f"{name}_mu",
+        mean if mu0 is None else mu0,
+        Sigma,
+        0.1 if k0 is None else k0,
+        dims=(state, channel),
+    )
+    return mu, Sigma
+
+
+def MatrixNormalInverseWishart(
+    name,
+    *,
+    data=None,
+    lags=1,
+    intercept=False,
+    M0=None,
+    V0=None,
+    S0=None,
+    n0=None,
+    n_states=None,
+    dims=None,
+):
+    r"""Autoregression coefficients and noise covariances of all states with a conjugate prior.
+
+    .. math::
+
+       \Sigma_k \sim \mathrm{IW}(S_0, n_0), \qquad
+       A_k \mid \Sigma_k \sim \mathrm{MN}(M_0, \Sigma_k, V_0)
+
+    Use them in ``SwitchingVAR``. The defaults are those of Zhou, Gao & Paninski (2020) for
+    behavioural video: M0 = 0, V0 = I, n0 = d + 2 and, with ``data``, S0 = 0.75 times their
+    covariance.
+
+    Parameters
+    ----------
+    name : str
+        The variables are ``name_A`` and ``name_Sigma``.
+    data : ndarray of shape (T, d), optional
+        To set S0.
+    lags : int
+        Sets the number of columns of A, p = lags x d, plus 1 with ``intercept``.
+    intercept : bool
+        Whether the last column of A is an intercept.
+    M0 : array or tensor of shape (d, p), optional
+    V0 : array or tensor of shape (p, p), optional
+        Covariance over columns.
+    S0 : array or tensor of shape (d, d), optional
+    n0 : number or tensor, optional
+    n_states : int, optional
+    dims : str or tuple of str, optional
+        (state,) or (state, channel), instead of ``n_states``.
+
+    Returns
+    -------
+    A : TensorVariable of shape (L, d, p)
+    Sigma : TensorVariable of shape (L, d, d)
+
+    Raises
+    ------
+    ValueError
+        If S0 is missing, or the covariance that should set it is singular.
+    """
+    lags = _checked_lags(name, lags)
+    covariance = None if data is None else _empirical_covariance(name, data)[1]
+    S0 = _scale_matrix(name, S0, covariance)
+    d = _length(name, "S0", S0)
+    p = lags * d + bool(intercept)
+    M0 = np.zeros((d, p)) if M0 is None else M0
+    V0 = np.eye(p) if V0 is None else V0
+    for label, value, shape in (("M0", M0, (d, p)), ("V0", V0, (p, p))):
+        given = value.type.shape if isinstance(value, Variable) else np.shape(value)
+        if given != shape:
+            raise ValueError(f"{name}: {label} must have shape {shape}, received {given}")
+    regressor = f"{name}_regressor"
+    state, channel, to = declare_dims(name, n_states, dims, d, {regressor: p})
+    n0 = d + 2.0 if n0 is None else n0
+    Sigma = InverseWishart(f"{name}_Sigma", S0, n0, dims=(state, channel, to))
+    A = MatrixNormal(f"{name}_A", M0, Sigma, V0, dims=(state, channel, regressor))
+    return A, Sigma
+
+
+def SwitchingVAR(
+    name,
+    A,
+    Sigma,
+    z,
+    *,
+    observed=None,
+    lags=1,
+    intercept=False,
+    initial=None,
+    dims=None,
+):
+    r"""Vector autoregression that switches with the hidden states.
+
+    .. math::
+
+       y_t \sim N\Big(\sum_{l=1}^{\mathrm{lags}} A_{z_t, l} \, y_{t-l} + b_{z_t},
+       \Sigma_{z_t}\Big)
+
+    The first ``lags`` rows of each sequence have no predecessors: they are given (``initial``),
+    have log-density 0, and say nothing about the states.
+
+    Parameters
+    ----------
+    name : str
+    A : tensor of shape (L, d, p)
+        Coefficients, the latest lag first; p = lags x d, plus a last column b with ``intercept``.
+    Sigma : tensor of shape (L, d, d)
+        Noise covariances.
+    z : HiddenStates variable
+        Of shape (T,), which may be several sequences end to end, or (n_sequences, T).
+    observed : array or pm.Data of shape (T, d) or (n_sequences, T, d), optional
+    lags : int
+    intercept : bool
+    initial : array of shape (n_sequences, lags, d), optional
+        First rows of each sequence. Default: those of ``observed``, else 0.
+    dims : tuple of str, optional
+
+    Returns
+    -------
+    TensorVariable
+        Its log-density has one element per time point.
+
+    Raises
+    ------
+    ValueError
+        Naming the argument whose shape does not fit.
+    """
+    lags = _checked_lags(name, lags)
+    A, Sigma, z = (pt.as_tensor_variable(v) for v in (A, Sigma, z))
+    d = _length(name, "Sigma", Sigma)
+    p = lags * d + bool(intercept)
+    if A.type.ndim != 3 or A.type.shape[1:] != (d, p):
+        raise ValueError(
+            f"{name}: A must have shape (n_states, {d}, {p}) for lags={lags}, "
+            f"intercept={bool(intercept)} and {d} channels; received {A.type.shape}"
+        )
+    if observed is not None and np.ndim(observed) != z.type.ndim + 1:
+        raise ValueError(
+            f"{name}: observed must have the axes of {z.name!r} and one for channels, received "
+            f"{np.ndim(observed)} axes"
+        )
+    if has_op(z, HiddenPathRV):
+        lengths = core(z.owner.inputs[5], 1)
+    else:
+        lengths = pt.stack([z.shape[-1]])
+    if initial is None:
+        initial = _first_rows(observed, z, lengths, lags, d)
+    initial = pt.as_tensor_variable(initial, dtype="floatX")
+    if z.type.ndim == 2 and initial.type.ndim == 3:
+        initial = initial[:, None]
+    return SwitchingVARDist(name, A[z], Sigma[z], initial, lengths, observed=observed, dims=dims)
+
+
+def _first_rows(observed, z, lengths, lags, d):
+    if observed is None:
+        shape = (z.shape[0], 1, lags, d) if z.type.ndim == 2 else (lengths.shape[0], lags, d)
+        return pt.zeros(shape)
+    if not isinstance(observed, Variable):
+        observed = np.asarray(observed, dtype="float64")
+    observed = pt.as_tensor_variable(observed)
+    starts = pt.cumsum(lengths) - lengths
+    # A sequence may be shorter than the lags: repeat its last row, which is never used.
+    within = pt.minimum(np.arange(lags)[None, :], lengths[:, None] - 1)
+    return observed[..., starts[:, None] + within, :]
+
+
+def _checked_lags(name, lags):
+    if isinstance(lags, bool) or not isinstance(lags, (int, np.integer)) or lags < 1:
+        raise ValueError(f"{name}: lags must be an integer of at least 1, received {lags!r}")
+    return int(lags)
+
+
+def _length(name, label, matrix):
+    shape = matrix.type.shape if isinstance(matrix, Variable) else np.shape(matrix)
+    if not shape or shape[-1] is None:
+        raise ValueError(f"{name}: the shape of {label} must be known, received {shape}")
+    return int(shape[-1])

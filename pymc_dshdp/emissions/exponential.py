@@ -1,0 +1,62 @@
+"""Exponential waiting times with Gamma rates."""
+
+import numpy as np
+import pytensor.tensor as pt
+from pytensor.scalar.basic import Reciprocal
+from pytensor.tensor.elemwise import Elemwise
+from pytensor.tensor.random.basic import ExponentialRV, GammaRV
+
+from pymc_dshdp.emissions._products import log_gamma
+from pymc_dshdp.emissions.base import Family, Parameter, register
+from pymc_dshdp.kernels.emissions_statistics import state_sums
+
+__all__ = ["ExponentialGamma"]
+
+
+@register
+class ExponentialGamma(Family):
+    r"""Times :math:`y_{tc} \sim \mathrm{Exponential}(\lambda_{z_t c})`, Gamma rates.
+
+    With :math:`\lambda \sim \mathrm{Gamma}(a, b)` (shape, rate), :math:`\lambda \mid y, z \sim
+    \mathrm{Gamma}(a + n_k, b + \sum y)`.
+    """
+
+    likelihood = ExponentialRV
+    parameters = (Parameter(0, GammaRV, "log"),)
+    requirement = "must be finite and at least 0"
+
+    def in_support(self, y, data_parameters, shapes):
+        """Nonnegative."""
+        return np.isfinite(y) & (y >= 0.0)
+
+    def table_parameters(self, scale):
+        """(log scale, rate)."""
+        return [pt.log(scale), pt.reciprocal(scale)]
+
+    def log_likelihoods(self, data, log_scale, rate):
+        """-Y rate' - log scale."""
+        table = data @ -rate.T
+        table -= log_scale.sum(axis=1)
+        return table
+
+    def unlink(self, position, node):
+        """Undo scale = 1 / rate."""
+        op = getattr(node.owner, "op", None)
+        if isinstance(op, Elemwise) and isinstance(op.scalar_op, Reciprocal):
+            return node.owner.inputs[0]
+        return None
+
+    def hyperparameters(self, shape, scale):
+        """(shape, rate)."""
+        return [shape, pt.reciprocal(scale)]
+
+    def suff_stats(self, data, z, n_states):
+        """(visits, times added up)."""
+        visits, sums = state_sums(z, data, n_states)
+        return np.broadcast_to(visits[:, None], sums.shape), sums
+
+    def sample_posterior(self, rng, stats, hyperparameters):
+        """Log rates."""
+        visits, total = stats
+        shape, rate = hyperparameters
+        return (log_gamma(rng, shape + visits) - np.log(rate + total),)

@@ -1,0 +1,128 @@
+"""Multivariate normal observations with a normal mean, or a normal-inverse-Wishart prior."""
+
+import numpy as np
+from pytensor.scalar.basic import Second
+from pytensor.tensor.elemwise import Elemwise
+from pytensor.tensor.random.basic import MvNormalRV, NormalRV
+
+from pymc_dshdp.emissions._gaussian import (
+    draw_posterior,
+    gaussian_table,
+    prior_factor,
+    triangular_statistics,
+)
+from pymc_dshdp.emissions.base import Family, Parameter, register
+from pymc_dshdp.emissions.matrix_priors import InverseWishartRV, ScaledNormalRV, packed_cholesky
+from pymc_dshdp.kernels.emissions_statistics import state_sums
+
+__all__ = ["MvNormalIndependentMean", "MvNormalInverseWishart", "MvNormalMean"]
+
+
+class _MvNormal(Family):
+    """Data are prepared as (y, columns [y - centre, 1], centre)."""
+
+    likelihood = MvNormalRV
+
+    def in_support(self, y, data_parameters, shapes):
+        """Finite vectors."""
+        return np.isfinite(y)
+
+    def prepare(self, y, data_parameters, shapes):
+        """Centre the columns, so that residuals are not small beside them."""
+        T, C, d = y.shape
+        centre = y.mean(axis=0)
+        ones = np.ones((C, T, 1))
+        return y, np.concatenate([(y - centre).transpose(1, 0, 2), ones], axis=2), centre
+
+    def log_likelihoods(self, data, mean, covariance):
+        """Squared whitened residuals and log determinants."""
+        _, columns, centre = data
+        mean = mean - centre
+        return sum(
+            gaussian_table(columns[c], mean[:, c, :, None], covariance[:, c])
+            for c in range(len(columns))
+        )
+
+    def unlink(self, position, node):
+        """Undo the broadcast of the mean with the covariance."""
+        op = getattr(node.owner, "op", None)
+        if position == 0 and isinstance(op, Elemwise) and isinstance(op.scalar_op, Second):
+            return node.owner.inputs[1]
+        return node
+
+
+@register
+class MvNormalMean(_MvNormal):
+    r"""Normal prior :math:`\mu_k \sim N(m, S)`; the covariance is anything per state."""
+
+    parameters = (Parameter(0, MvNormalRV, "natural"),)
+
+    def suff_stats(self, data, z, n_states, covariance):
+        """Precision of the data about the mean, and the data weighted by it."""
+        y = data[0]
+        T, C, d = y.shape
+        visits, sums = state_sums(z, y.reshape(T, C * d), n_states)
+        precision = np.linalg.inv(covariance)
+        weighted = precision @ sums.reshape(n_states, C, d, 1)
+        return visits[:, None, None, None] * precision, weighted[..., 0]
+
+    def sample_posterior(self, rng, stats, hyperparameters):
+        """Means."""
+        mean, covariance = hyperparameters
+        return (_draw_mean(rng, stats, mean, np.linalg.inv(covariance)),)
+
+
+@register
+class MvNormalIndependentMean(MvNormalMean):
+    r"""Independent normal priors on the components of the mean."""
+
+    parameters = (Parameter(0, NormalRV, "natural"),)
+
+    def sample_posterior(self, rng, stats, hyperparameters):
+        """Means."""
+        mean, scale = hyperparameters
+        precision = scale[..., None] ** -2.0 * np.eye(scale.shape[-1])
+        return (_draw_mean(rng, stats, mean, precision),)
+
+
+def _draw_mean(rng, stats, mean, prior_precision):
+    precision, weighted = stats
+    root = np.linalg.cholesky(prior_precision + precision)
+    weighted = weighted + (prior_precision @ mean[..., None])[..., 0]
+    half = np.linalg.solve(root, weighted[..., None])
+    half += rng.standard_normal(half.shape)
+    return np.linalg.solve(np.swapaxes(root, -1, -2), half)[..., 0]
+
+
+@register
+class MvNormalInverseWishart(_MvNormal):
+    r""":math:`\Sigma_k \sim \mathrm{IW}(S_0, n_0)`, :math:`\mu_k \sim N(\mu_0, \Sigma_k / k_0)`."""
+
+    parameters = (
+        Parameter(0, ScaledNormalRV, "natural"),
+        Parameter(1, InverseWishartRV, "cholesky"),
+    )
+
+    def joint(self, variables):
+        """Whether the mean's covariance is the covariance."""
+        mean, covariance = variables
+        return mean.owner.op.dist_params(mean.owner)[1] is covariance
+
+    def hyperparameters(self, mean, _, count, scale, degrees):
+        """(mu0, k0, S0, n0)."""
+        return [mean, count, scale, degrees]
+
+    def suff_stats(self, data, z, n_states):
+        """(visits, triangular factor of the rows (1, y))."""
+        y = data[0][:, 0]
+        rows = np.concatenate([np.ones((len(y), 1)), y], axis=1)
+        visits, factors = triangular_statistics(z, rows, n_states)
+        return visits[:, None], factors[:, None]
+
+    def sample_posterior(self, rng, stats, hyperparameters):
+        """Means, and packed Cholesky factors of the covariances."""
+        visits, factors = (s[:, 0] for s in stats)
+        mean, count, scale, degrees = (h[:, 0] for h in hyperparameters)
+        prior = prior_factor(mean[..., None], 1.0 / count[:, None, None], scale)
+        draw = draw_posterior(rng, factors, prior, degrees + visits, mean.shape[1])
+        return draw[0][:, None, :, 0], packed_cholesky(draw[1])[:, None]

@@ -1,0 +1,71 @@
+"""Poisson counts with Gamma rates."""
+
+import numpy as np
+import pytensor.tensor as pt
+from pytensor.tensor.random.basic import ExponentialRV, GammaRV, PoissonRV
+from scipy.special import gammaln
+
+from pymc_dshdp.emissions._products import log_gamma, weighted_logs
+from pymc_dshdp.emissions.base import Family, Parameter, register
+from pymc_dshdp.kernels.emissions_statistics import state_sums
+
+__all__ = ["PoissonExponential", "PoissonGamma"]
+
+
+@register
+class PoissonGamma(Family):
+    r"""Counts :math:`y_{tc} \sim \mathrm{Poisson}(\lambda_{z_t c})`, Gamma rates.
+
+    With :math:`\lambda_{kc} \sim \mathrm{Gamma}(a, b)` (shape, rate),
+    :math:`\lambda_{kc} \mid y, z \sim \mathrm{Gamma}(a + \sum_{t: z_t = k} y_{tc}, b + n_k)`.
+    """
+
+    likelihood = PoissonRV
+    parameters = (Parameter(0, GammaRV, "log"),)
+    requirement = "must be at least 0"
+
+    def in_support(self, y, data_parameters, shapes):
+        """Accept counts from 0."""
+        return np.isfinite(y) & (y >= 0.0)
+
+    def prepare(self, y, data_parameters, shapes):
+        """Return (counts, -sum log y!)."""
+        return y, -gammaln(y + 1.0).sum(axis=1)
+
+    def table_parameters(self, rate):
+        """(log rate, rate)."""
+        return [pt.log(rate), rate]
+
+    def log_likelihoods(self, data, log_rate, rate):
+        """Y log(rate)' - rate - log y!."""
+        y, constant = data
+        table = weighted_logs(y, log_rate)
+        table -= rate.sum(axis=1)
+        table += constant[:, None]
+        return table
+
+    def hyperparameters(self, shape, scale):
+        """(shape, rate)."""
+        return [shape, pt.reciprocal(scale)]
+
+    def suff_stats(self, data, z, n_states):
+        """Return (counts added up, visits)."""
+        visits, sums = state_sums(z, data[0], n_states)
+        return sums, np.broadcast_to(visits[:, None], sums.shape)
+
+    def sample_posterior(self, rng, stats, hyperparameters):
+        """Log rates."""
+        total, visits = stats
+        shape, rate = hyperparameters
+        return (log_gamma(rng, shape + total) - np.log(rate + visits),)
+
+
+@register
+class PoissonExponential(PoissonGamma):
+    """Poisson counts with exponential rates: Gamma with shape 1."""
+
+    parameters = (Parameter(0, ExponentialRV, "log"),)
+
+    def hyperparameters(self, scale):
+        """(1, rate)."""
+        return [pt.ones_like(scale), pt.reciprocal(scale)]

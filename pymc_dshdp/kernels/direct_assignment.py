@@ -1,0 +1,494 @@
+"""The direct assignment sweep: (z_t, w_t, w_{t+1}) one time point at a time, rows integrated out.
+
+Paper letters: w_t = 1 where z_t is a copy of z_{t-1} (probability kappa_j, j = z_{t-1}), w_t = 0
+where it is drawn from row j's Dirichlet(alpha beta); n_jk counts the draws k from row j (row 0:
+the sequence starts, which are draws always). With the rows integrated out (pi_bar and pi_init)
+the draws of a row are a Polya urn: the next one is k with probability
+(alpha beta_k + n_jk) / (alpha + n_j.), and draws of one row are exchangeable.
+
+Time point t with predecessor j, successor l, all counts without t's own two draws. The joint
+probability of what involves z_t = k is
+
+    p(w_t | j) p(k | row j, if w_t = 0) p(w_{t+1} | k) p(l | row k, if w_{t+1} = 0; the draw of k)
+
+    w_t w_t+1
+     1   1    k = j = l   kappa_j^2
+     1   0    k = j       kappa_j (1-kappa_j) (alpha beta_l + n_jl) / (alpha + n_j.)
+     0   1    k = l       (1-kappa_j) kappa_l (alpha beta_l + n_jl) / (alpha + n_j.)
+     0   0    k           (1-kappa_j) (alpha beta_k + n_jk) / (alpha + n_j.)
+                          x (1-kappa_k) (alpha beta_l + n_kl + d) / (alpha + n_k. + e)
+
+with e = 1 where k = j (the draw of k came from the row that l is drawn from) and d = 1 where also
+l = k. In the second case z_t took no draw, so nothing is added to n_jl. A first time point draws
+from row 0, with kappa_0 = 0, and is nobody's copy; a last one has the factors of t alone:
+kappa_j for w_t = 1, k = j, and (1-kappa_j) (alpha beta_k + n_jk) / (alpha + n_j.) for w_t = 0.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from pymc_dshdp.kernels.elementary import exp_in_place
+from pymc_dshdp.kernels.predictive import exclude, include, log_predictive
+from pymc_dshdp.kernels.random import sigmoid, softplus
+from pymc_dshdp.kernels.urns import (
+    DEPARTURES,
+    HAS_NEXT,
+    HAS_PREVIOUS,
+    KAPPA,
+    OUTFLOW,
+    SWITCH,
+    add_time,
+    close_slot,
+    fill_urns,
+    open_slot,
+)
+
+SMALLEST_TOTAL = 1e-280  # below it the cases are weighed by their logarithms
+COPY_COPY, COPY_DRAW, DRAW_COPY, NEW, DRAW_DRAW = 0, 1, 2, 3, 4  # places in the case weights
+KEEP, IMPOSSIBLE = -1, -2
+
+
+class SweepDraw(NamedTuple):
+    """Result of one sweep.
+
+    Attributes
+    ----------
+    states : ndarray of shape (T,), int64
+    persists : ndarray of shape (T,), bool
+    switches : ndarray of shape (L + 1, L), int64
+        n_jk after the sweep, over all paths of the prior.
+    visits : ndarray of shape (L,), int64
+    moved, births, deaths : int
+        Time points whose state changed; those that went to a state nothing else was in; those
+        that left a state empty.
+    impossible_time : int
+        First time point whose present state, and every state it could go to, has log-density
+        -inf or NaN, or -1. Where it is not -1 the other fields are not valid.
+    """
+
+    states: np.ndarray
+    persists: np.ndarray
+    switches: np.ndarray
+    visits: np.ndarray
+    moved: int
+    births: int
+    deaths: int
+    impossible_time: int
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def draw_persistences(rng, states, lengths, kappa_logit, pi_bar, switches, visits):
+    """Draw w | z, kappa, pi_bar and count what it leaves to the rows.
+
+    At z_{t-1} = z_t = j, p(w_t = 1) = kappa_j / (kappa_j + (1 - kappa_j) pi_bar_jj); elsewhere
+    w_t = 0.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    states : ndarray of shape (T,), integer
+    lengths : ndarray of shape (N,)
+    kappa_logit : ndarray of shape (L,)
+    pi_bar : ndarray of shape (L, L)
+    switches : ndarray of shape (L + 1, L), int64
+        n_jk, row 0 the sequence starts. Added to in place.
+    visits : ndarray of shape (L,), int64
+        Added to in place.
+
+    Returns
+    -------
+    ndarray of shape (T,), bool
+    """
+    T = states.shape[0]
+    L = kappa_logit.shape[0]
+    probability = np.empty(L)
+    for j in range(L):
+        kappa = sigmoid(kappa_logit[j])
+        other = sigmoid(-kappa_logit[j]) * pi_bar[j, j]
+        # Both are 0 only for kappa = 0 and pi_bar_jj = 0, where the copy has probability 0.
+        probability[j] = kappa / (kappa + other) if kappa > 0.0 else 0.0
+    persists = np.zeros(T, np.bool_)
+    t = 0
+    for length in lengths:
+        previous = states[t]
+        switches[0, previous] += 1
+        visits[previous] += 1
+        for i in range(t + 1, t + length):
+            current = states[i]
+            visits[current] += 1
+            if current == previous and rng.random() < probability[current]:
+                persists[i] = True
+            else:
+                switches[previous + 1, current] += 1
+            previous = current
+        t += length
+    return persists
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _weigh(
+    counts,
+    arrivals,
+    rows,
+    base,
+    concentration,
+    empty_mass,
+    active,
+    place,
+    n,
+    before,
+    after,
+    likelihoods,
+    weights,
+):
+    """``case_weights`` on bare arrays; ``before`` and ``after`` are -1 where there is none."""
+    row = before + 1
+    into = rows[OUTFLOW, row]
+    weights[COPY_COPY] = weights[COPY_DRAW] = weights[DRAW_COPY] = 0.0
+    if after < 0:
+        for i in range(n):
+            k = active[i]
+            weights[DRAW_DRAW + i] = into * (base[k] + counts[row, k]) * likelihoods[i]
+        weights[NEW] = into * empty_mass[0] * likelihoods[n]
+        if before >= 0:
+            weights[COPY_COPY] = rows[KAPPA, row] * likelihoods[place[before]]
+    else:
+        at = base[after]
+        if n == active.shape[0]:  # every slot, in order: the loop without look-ups is faster
+            for k in range(n):
+                weights[DRAW_DRAW + k] = (
+                    (into * (base[k] + counts[row, k]))
+                    * (rows[OUTFLOW, k + 1] * (at + arrivals[after, k + 1]))
+                    * likelihoods[k]
+                )
+        else:
+            for i in range(n):
+                k = active[i]
+                weights[DRAW_DRAW + i] = (
+                    (into * (base[k] + counts[row, k]))
+                    * (rows[OUTFLOW, k + 1] * (at + arrivals[after, k + 1]))
+                    * likelihoods[i]
+                )
+        weights[NEW] = into * empty_mass[1] * (at / concentration) * likelihoods[n]
+        enter = into * (at + counts[row, after])
+        weights[DRAW_COPY] = enter * rows[KAPPA, after + 1] * likelihoods[place[after]]
+        if before >= 0:
+            same = 1.0 if before == after else 0.0
+            likelihood = likelihoods[place[before]]
+            weights[DRAW_DRAW + place[before]] = (
+                (into * (base[before] + counts[row, before]))
+                * (rows[SWITCH, row] * (at + counts[row, after] + same))
+                / (concentration + rows[DEPARTURES, row] + 1.0)
+                * likelihood
+            )
+            weights[COPY_DRAW] = rows[KAPPA, row] * enter * likelihood
+            weights[COPY_COPY] = rows[KAPPA, row] * rows[KAPPA, row] * same * likelihood
+    total = 0.0
+    for i in range(n + DRAW_DRAW):
+        total += weights[i]
+    return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def case_weights(urns, t, likelihoods, weights):
+    """Weigh every case of time point t, which has been taken out; see the module.
+
+    Parameters
+    ----------
+    urns : Urns
+    t : int
+    likelihoods : ndarray of shape (L + 1,)
+        Of z_t in each slot of ``urns.active``, then in an empty slot, up to a common factor.
+    weights : ndarray of shape (L + 4,)
+        Overwritten. (w_t, w_{t+1}) = (1, 1), (1, 0), (0, 1), then (0, 0) with an empty slot, then
+        (0, 0) with each slot of ``urns.active``. A last time point has w_t = 1 in the first entry.
+
+    Returns
+    -------
+    float
+        Sum of the weights.
+    """
+    return _weigh(
+        urns.counts,
+        urns.arrivals,
+        urns.rows,
+        urns.base,
+        urns.concentration,
+        urns.empty_mass,
+        urns.active,
+        urns.place,
+        urns.size[0],
+        urns.states[t - 1] if urns.neighbours[t] & HAS_PREVIOUS else -1,
+        urns.states[t + 1] if urns.neighbours[t] & HAS_NEXT else -1,
+        likelihoods,
+        weights,
+    )
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def take_out(urns, t, grouped):
+    """Take time point t out of the urns; ``grouped`` as in ``sweep_states``."""
+    add_time(
+        urns.states,
+        urns.persists,
+        urns.neighbours,
+        urns.counts,
+        urns.arrivals,
+        urns.rows,
+        urns.concentration,
+        t,
+        -1.0,
+    )
+    k = urns.states[t]
+    urns.visits[k] -= 1
+    if grouped and urns.visits[k] == 0:
+        close_slot(urns, k)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def log_case_weights(urns, t, kappa_logit, log_likelihoods, weights):
+    """Logarithms of ``case_weights``, every slot on its own; entry 3 is -inf.
+
+    The products of small numbers that ``case_weights`` may lose to underflow are sums here.
+    """
+    L = urns.base.shape[0]
+    row = urns.states[t - 1] + 1 if urns.neighbours[t] & HAS_PREVIOUS else 0
+    has_next = urns.neighbours[t] & HAS_NEXT
+    after = urns.states[t + 1] if has_next else -1
+    log_switch = 0.0 if row == 0 else -softplus(kappa_logit[row - 1])
+    log_into = log_switch - math.log(urns.concentration + urns.rows[DEPARTURES, row])
+    weights[:] = -np.inf
+    for k in range(L):
+        mass = urns.base[k] + urns.counts[row, k]
+        if mass == 0.0:
+            continue
+        w = log_into + math.log(mass) + log_likelihoods[k]
+        if has_next:
+            same_row = 1.0 if k == row - 1 else 0.0
+            onward = urns.base[after] + urns.counts[k + 1, after]
+            onward += same_row if after == k else 0.0
+            if onward > 0.0:
+                weights[DRAW_DRAW + k] = (
+                    w
+                    - softplus(kappa_logit[k])
+                    + math.log(onward)
+                    - math.log(urns.concentration + urns.rows[DEPARTURES, k + 1] + same_row)
+                )
+            if k == after:
+                weights[DRAW_COPY] = w - softplus(-kappa_logit[k])
+        else:
+            weights[DRAW_DRAW + k] = w
+    if row > 0:
+        before = row - 1
+        copy = log_likelihoods[before] - softplus(-kappa_logit[before])
+        if not has_next:
+            weights[COPY_COPY] = copy
+        else:
+            mass = urns.base[after] + urns.counts[row, after]
+            if mass > 0.0:
+                weights[COPY_DRAW] = copy + log_into + math.log(mass)
+            if before == after:
+                weights[COPY_COPY] = copy - softplus(-kappa_logit[before])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _pick(weights, n, total, uniform):
+    """Index below n drawn in proportion to weights; never one of weight 0."""
+    target = uniform * total
+    cumulative = 0.0
+    chosen = -1
+    for i in range(n):
+        if weights[i] > 0.0:
+            chosen = i
+            cumulative += weights[i]
+            if cumulative > target:
+                break
+    return chosen
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _case_by_logarithms(rng, urns, t, emission, kappa_logit, old, log_likelihoods, weights):
+    """Draw a case where the weights themselves underflow or are not finite.
+
+    Where every case has probability 0 the time point keeps what it has (a starting path of
+    probability 0), unless what was seen there is impossible in its present state.
+
+    Returns
+    -------
+    int
+        Place in the case weights with one entry for each slot, or KEEP, or IMPOSSIBLE.
+    """
+    L = urns.base.shape[0]
+    log_predictive(emission, t, np.arange(L), L, False, log_likelihoods)
+    log_case_weights(urns, t, kappa_logit, log_likelihoods, weights)
+    top = -np.inf
+    for w in weights:
+        if math.isnan(w) or w == np.inf:
+            return IMPOSSIBLE
+        top = max(top, w)
+    if top == -np.inf:
+        return KEEP if log_likelihoods[old] > -np.inf else IMPOSSIBLE
+    total = 0.0
+    for i in range(weights.shape[0]):
+        weights[i] = math.exp(weights[i] - top)
+        total += weights[i]
+    return _pick(weights, weights.shape[0], total, rng.random())
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def pick_empty(urns, has_next, uniform):
+    """Slot outside ``active`` drawn by alpha beta_k, times 1 - kappa_k if z_t has a successor."""
+    target = uniform * urns.empty_mass[1 if has_next else 0]
+    cumulative = 0.0
+    chosen = -1
+    for k in range(urns.base.shape[0]):
+        if urns.place[k] < 0:
+            weight = urns.base[k] * (urns.rows[SWITCH, k + 1] if has_next else 1.0)
+            if weight > 0.0:
+                chosen = k
+                cumulative += weight
+                if cumulative > target:
+                    break
+    return chosen
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def sweep_states(
+    rng,
+    states,
+    persists,
+    lengths,
+    switches,
+    visits,
+    kappa_logit,
+    base,
+    emission,
+    grouped,
+    random_scan,
+):
+    """Draw (z_t, w_t, w_{t+1}) | all else once for each t, pi_bar and pi_init integrated out.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    states : ndarray of shape (T,), integer
+    persists : ndarray of shape (T,), bool
+    lengths : ndarray of shape (N,)
+        Sequence lengths, which sum to T.
+    switches : ndarray of shape (L + 1, L), int64
+        n_jk over all paths of the prior, these and others.
+    visits : ndarray of shape (L,), int64
+        Time points in each state, over all paths of the prior.
+    kappa_logit : ndarray of shape (L,)
+    base : ndarray of shape (L,)
+        alpha beta.
+    emission : NamedTuple
+        One of the kinds of ``kernels.predictive``, with ``states`` included. Its sums are kept
+        up to date in place.
+    grouped : bool
+        Whether the emission is alike in all empty slots, so that they can be weighed together
+        and a time point costs the number of occupied states.
+    random_scan : bool
+        Visit the time points in a random order instead of the order of time.
+
+    Returns
+    -------
+    SweepDraw
+    """
+    T = states.shape[0]
+    L = base.shape[0]
+    urns = fill_urns(states, persists, lengths, switches, visits, kappa_logit, base, grouped)
+    states, persists, neighbours = urns.states, urns.persists, urns.neighbours
+    counts, arrivals, rows, visits = urns.counts, urns.arrivals, urns.rows, urns.visits
+    concentration, empty_mass = urns.concentration, urns.empty_mass
+    active, place, size = urns.active, urns.place, urns.size
+    likelihoods = np.empty(L + 1)
+    scratch_a = np.empty(L + 1)
+    scratch_b = np.empty(L + 1)
+    weights = np.empty(L + DRAW_DRAW)
+    order = np.arange(T)
+    if random_scan:
+        for i in range(T - 1, 0, -1):
+            j = int(rng.random() * (i + 1))
+            order[i], order[j] = order[j], order[i]
+    moved = births = deaths = 0
+    impossible = -1
+    for t in order:
+        before = states[t - 1] if neighbours[t] & HAS_PREVIOUS else -1
+        after = states[t + 1] if neighbours[t] & HAS_NEXT else -1
+        old = states[t]
+        add_time(states, persists, neighbours, counts, arrivals, rows, concentration, t, -1.0)
+        visits[old] -= 1
+        if grouped and visits[old] == 0:
+            close_slot(urns, old)
+        exclude(emission, t, old)
+
+        n = size[0]
+        likelihoods[n] = -np.inf
+        log_predictive(emission, t, active, n, n < L, likelihoods)
+        top = -np.inf
+        for i in range(n + 1):
+            top = max(top, likelihoods[i])
+        for i in range(n + 1):
+            likelihoods[i] -= top
+        exp_in_place(likelihoods, n + 1, scratch_a, scratch_b)
+        total = _weigh(
+            counts,
+            arrivals,
+            rows,
+            base,
+            concentration,
+            empty_mass,
+            active,
+            place,
+            n,
+            before,
+            after,
+            likelihoods,
+            weights,
+        )
+        k = -1
+        if SMALLEST_TOTAL <= total < np.inf:
+            case = _pick(weights, n + DRAW_DRAW, total, rng.random())
+            if case >= DRAW_DRAW:
+                k = active[case - DRAW_DRAW]
+            elif case == NEW:
+                k = pick_empty(urns, after >= 0, rng.random())
+        else:  # also NaN
+            case = _case_by_logarithms(
+                rng, urns, t, emission, kappa_logit, old, likelihoods, weights
+            )
+            k = case - DRAW_DRAW
+            if case == IMPOSSIBLE:
+                impossible = t
+                break
+
+        if case == KEEP:
+            k = old
+        else:
+            if case == COPY_COPY or case == COPY_DRAW:
+                k = before
+            elif case == DRAW_COPY:
+                k = after
+            persists[t] = case == COPY_COPY or case == COPY_DRAW
+            if after >= 0:
+                persists[t + 1] = case == COPY_COPY or case == DRAW_COPY
+        if k != old:
+            moved += 1
+            births += visits[k] == 0
+            deaths += visits[old] == 0
+        states[t] = k
+        visits[k] += 1
+        if place[k] < 0:
+            open_slot(urns, k)
+        add_time(states, persists, neighbours, counts, arrivals, rows, concentration, t, 1.0)
+        include(emission, t, k)
+
+    final = np.empty((L + 1, L), np.int64)
+    for r in range(L + 1):
+        for k in range(L):
+            final[r, k] = np.int64(counts[r, k])
+    return SweepDraw(states, persists, final, visits, moved, births, deaths, impossible)

@@ -1,0 +1,110 @@
+"""What the direct assignment sweep asks of an emission, and the table of log-likelihoods.
+
+An emission is a NamedTuple of arrays; its class decides, when numba compiles the sweep, which
+functions answer. One sweep kernel therefore serves every kind, without a branch at run time:
+a new kind is a NamedTuple and three functions passed to ``implement``. Few, packed arrays: a
+tuple of many is slow to take apart at each time point.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numba.extending import overload, register_jitable
+
+_IMPLEMENTATIONS = {}
+
+
+def log_predictive(emission, t, active, n, with_empty, out):
+    """Log-density of what was seen at t in each of some slots, given what they include.
+
+    Parameters
+    ----------
+    emission : NamedTuple
+    t : int
+        Not included in any slot.
+    active : ndarray of shape (m,), int64
+        The slots of interest in the first n entries.
+    n : int
+    with_empty : bool
+        Also write the log-density in a slot that includes nothing to ``out[n]``.
+    out : ndarray of shape (m,), m > n
+        Overwritten. A term that is the same for all slots may be left out.
+    """
+    return _IMPLEMENTATIONS[type(emission)][0](emission, t, active, n, with_empty, out)
+
+
+def include(emission, t, k):
+    """Add what was seen at t to the sums of slot k, in place."""
+    return _IMPLEMENTATIONS[type(emission)][1](emission, t, k)
+
+
+def exclude(emission, t, k):
+    """Take what was seen at t from the sums of slot k, in place; an emptied slot is as new."""
+    return _IMPLEMENTATIONS[type(emission)][2](emission, t, k)
+
+
+def implement(cls, log_predictive, include, exclude):
+    """Say which functions answer for an emission class.
+
+    Parameters
+    ----------
+    cls : type
+        A NamedTuple class.
+    log_predictive, include, exclude : callable
+        With the parameters, of the same names, of this module's functions.
+    """
+    functions = (log_predictive, include, exclude)
+    _IMPLEMENTATIONS[cls] = tuple(register_jitable(f) for f in functions)
+
+
+def _implementation(emission, index):
+    functions = _IMPLEMENTATIONS.get(getattr(emission, "instance_class", None))
+    return None if functions is None else functions[index]
+
+
+@overload(log_predictive, inline="always")
+def _log_predictive(emission, t, active, n, with_empty, out):
+    return _implementation(emission, 0)
+
+
+@overload(include, inline="always")
+def _include(emission, t, k):
+    return _implementation(emission, 1)
+
+
+@overload(exclude, inline="always")
+def _exclude(emission, t, k):
+    return _implementation(emission, 2)
+
+
+class Table(NamedTuple):
+    """Emission parameters are kept: nothing is integrated out, nothing summed.
+
+    Attributes
+    ----------
+    log_likelihoods : ndarray of shape (T, L)
+        log p(y_t | theta_k).
+    """
+
+    log_likelihoods: np.ndarray
+
+
+def _table_log_predictive(emission, t, active, n, with_empty, out):
+    row = emission.log_likelihoods[t]
+    for i in range(n):
+        out[i] = row[active[i]]
+
+
+def _table_unchanged(emission, t, k):
+    pass
+
+
+implement(Table, _table_log_predictive, _table_unchanged, _table_unchanged)
+
+
+@njit(cache=True, nogil=True)
+def include_path(emission, states):
+    """Include every time point in the slot of its state, in place."""
+    for t in range(states.shape[0]):
+        include(emission, t, states[t])

@@ -1,0 +1,225 @@
+"""Predictive probabilities of counts and categories, their parameters integrated out.
+
+Sizes: T time points, C independent channels with parameters of their own, V categories, L slots.
+Arrays by slot have a row L that stays empty: the prior, for slots that include nothing. All sums
+are whole numbers, kept apart from the prior's parameters, so that nothing is lost when time
+points come and go. What is the same for all slots (factorials, binomial coefficients) is left out.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from pymc_dshdp.kernels.elementary import log_rising
+from pymc_dshdp.kernels.predictive import implement
+
+SMALL_COUNT = 8
+VISITS, CONSTANT = 0, 1  # columns of ``totals``
+PRIOR, SUM = 0, 1  # last axis of ``slots``
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _log_rise(x, n):
+    """Log Gamma(x + n) - log Gamma(x) for x >= 0 and whole n >= 0; -inf for x = 0 < n."""
+    if n < SMALL_COUNT:
+        product = 1.0
+        for i in range(int(n)):
+            product *= x + i
+        return math.log(product) if product > 0.0 else -np.inf
+    return log_rising(x, int(n)) if x > 0.0 else -np.inf
+
+
+class PoissonRate(NamedTuple):
+    """y_c ~ Poisson(r_kc), r_kc ~ Gamma(a, b) (shape, rate): the next is negative binomial.
+
+    Given n observations with sum S, a' = a + S and b' = b + n,
+    log p(y) = log Gamma(a' + y) / Gamma(a') + a' log(b' / (b' + 1)) - y log(b' + 1) - log y!.
+
+    Attributes
+    ----------
+    data : ndarray of shape (T, C)
+    slots : ndarray of shape (L + 1, C, 4)
+        a, S, b and log(b' + 1).
+    totals : ndarray of shape (L + 1, 2)
+        n, and sum_c a' log(b' / (b' + 1)).
+    """
+
+    data: np.ndarray
+    slots: np.ndarray
+    totals: np.ndarray
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def poisson_rate(data, shape, rate):
+    """Build ``PoissonRate`` with nothing included; parameters of shape (L + 1, C)."""
+    slots, C = rate.shape
+    emission = PoissonRate(data, np.zeros((slots, C, 4)), np.zeros((slots, 2)))
+    emission.slots[:, :, 0] = shape
+    emission.slots[:, :, 2] = rate
+    for k in range(slots):
+        _poisson_rate_change(emission, 0, k, 0.0)
+    return emission
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _poisson_rate_change(emission, t, k, change):
+    data, slots, totals = emission.data, emission.slots, emission.totals
+    totals[k, VISITS] += change
+    constant = 0.0
+    for c in range(data.shape[1]):
+        slots[k, c, SUM] += change * data[t, c]
+        b = slots[k, c, 2] + totals[k, VISITS]
+        slots[k, c, 3] = math.log(b + 1.0)
+        constant -= (slots[k, c, PRIOR] + slots[k, c, SUM]) * math.log1p(1.0 / b)
+    totals[k, CONSTANT] = constant
+
+
+def _poisson_rate_log_predictive(emission, t, active, n, with_empty, out):
+    data, slots, totals = emission.data, emission.slots, emission.totals
+    for i in range(n + 1 if with_empty else n):
+        k = active[i] if i < n else totals.shape[0] - 1
+        log_density = totals[k, CONSTANT]
+        for c in range(data.shape[1]):
+            y = data[t, c]
+            log_density += _log_rise(slots[k, c, PRIOR] + slots[k, c, SUM], y)
+            log_density -= y * slots[k, c, 3]
+        out[i] = log_density
+
+
+def _poisson_rate_include(emission, t, k):
+    _poisson_rate_change(emission, t, k, 1.0)
+
+
+def _poisson_rate_exclude(emission, t, k):
+    _poisson_rate_change(emission, t, k, -1.0)
+
+
+implement(PoissonRate, _poisson_rate_log_predictive, _poisson_rate_include, _poisson_rate_exclude)
+
+
+class Proportions(NamedTuple):
+    """Counts y_c of V categories, probabilities p_kc ~ Dir(a): Dirichlet-multinomial.
+
+    Given sums S of the counts, log p(y) = sum_v log Gamma(a_v + S_v + y_v) / Gamma(a_v + S_v)
+    - log Gamma(a. + S. + y.) / Gamma(a. + S.), up to the multinomial coefficient. Two categories
+    are the Beta-binomial.
+
+    Attributes
+    ----------
+    data : ndarray of shape (T, C, V)
+    slots : ndarray of shape (L + 1, C, V, 2)
+        a and S.
+    totals : ndarray of shape (L + 1, C, 2)
+        a. and S..
+    """
+
+    data: np.ndarray
+    slots: np.ndarray
+    totals: np.ndarray
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def proportions(data, concentration):
+    """Build ``Proportions`` with nothing included; ``concentration`` of shape (L + 1, C, V)."""
+    slots, C, V = concentration.shape
+    emission = Proportions(data, np.zeros((slots, C, V, 2)), np.zeros((slots, C, 2)))
+    emission.slots[:, :, :, PRIOR] = concentration
+    emission.totals[:, :, PRIOR] = concentration.sum(axis=2)
+    return emission
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _proportions_change(emission, t, k, change):
+    data, slots, totals = emission.data, emission.slots, emission.totals
+    for c in range(data.shape[1]):
+        for v in range(data.shape[2]):
+            slots[k, c, v, SUM] += change * data[t, c, v]
+            totals[k, c, SUM] += change * data[t, c, v]
+
+
+def _proportions_log_predictive(emission, t, active, n, with_empty, out):
+    data, slots, totals = emission.data, emission.slots, emission.totals
+    for i in range(n + 1 if with_empty else n):
+        k = active[i] if i < n else totals.shape[0] - 1
+        log_density = 0.0
+        for c in range(data.shape[1]):
+            seen = 0.0
+            for v in range(data.shape[2]):
+                y = data[t, c, v]
+                if y > 0.0:
+                    seen += y
+                    log_density += _log_rise(slots[k, c, v, PRIOR] + slots[k, c, v, SUM], y)
+            log_density -= _log_rise(totals[k, c, PRIOR] + totals[k, c, SUM], seen)
+        out[i] = log_density
+
+
+def _proportions_include(emission, t, k):
+    _proportions_change(emission, t, k, 1.0)
+
+
+def _proportions_exclude(emission, t, k):
+    _proportions_change(emission, t, k, -1.0)
+
+
+implement(Proportions, _proportions_log_predictive, _proportions_include, _proportions_exclude)
+
+
+class Categories(NamedTuple):
+    """Categories y_c out of V, probabilities p_kc ~ Dir(a): p(y) = (a_y + S_y) / (a. + S.).
+
+    Attributes
+    ----------
+    data : ndarray of shape (T, C), int64
+    slots : ndarray of shape (L + 1, C, V, 2)
+        a, and counts S of each category.
+    totals : ndarray of shape (L + 1, C, 2)
+        a. and S..
+    """
+
+    data: np.ndarray
+    slots: np.ndarray
+    totals: np.ndarray
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def categories(data, concentration):
+    """Build ``Categories`` with nothing included; ``concentration`` of shape (L + 1, C, V)."""
+    slots, C, V = concentration.shape
+    emission = Categories(data, np.zeros((slots, C, V, 2)), np.zeros((slots, C, 2)))
+    emission.slots[:, :, :, PRIOR] = concentration
+    emission.totals[:, :, PRIOR] = concentration.sum(axis=2)
+    return emission
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _categories_change(emission, t, k, change):
+    data, slots, totals = emission.data, emission.slots, emission.totals
+    for c in range(data.shape[1]):
+        slots[k, c, data[t, c], SUM] += change
+        totals[k, c, SUM] += change
+
+
+def _categories_log_predictive(emission, t, active, n, with_empty, out):
+    data, slots, totals = emission.data, emission.slots, emission.totals
+    for i in range(n + 1 if with_empty else n):
+        k = active[i] if i < n else totals.shape[0] - 1
+        log_density = 0.0
+        for c in range(data.shape[1]):
+            v = data[t, c]
+            weight = slots[k, c, v, PRIOR] + slots[k, c, v, SUM]
+            total = totals[k, c, PRIOR] + totals[k, c, SUM]
+            log_density += math.log(weight / total) if weight > 0.0 else -np.inf
+        out[i] = log_density
+
+
+def _categories_include(emission, t, k):
+    _categories_change(emission, t, k, 1.0)
+
+
+def _categories_exclude(emission, t, k):
+    _categories_change(emission, t, k, -1.0)
+
+
+implement(Categories, _categories_log_predictive, _categories_include, _categories_exclude)

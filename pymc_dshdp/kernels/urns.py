@@ -1,0 +1,173 @@
+"""Urns of a path: the draws from each row, kept while time points are taken out and put back.
+
+Rows are numbered 0 for the sequence starts and j + 1 for state j. ``rows[OUTFLOW]`` saves a
+division for every candidate of every time point. The functions on bare arrays are what the sweep
+uses: a tuple of arrays is slow to take apart at each time point.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from pymc_dshdp.kernels.random import sigmoid
+
+HAS_PREVIOUS = 1
+HAS_NEXT = 2
+DEPARTURES, OUTFLOW, KAPPA, SWITCH = 0, 1, 2, 3  # places in ``Urns.rows``
+
+
+class Urns(NamedTuple):
+    """What a sweep keeps up to date: the path, the draws from each row, the states in use.
+
+    Attributes
+    ----------
+    states : ndarray of shape (T,), int64
+        z.
+    persists : ndarray of shape (T,), bool
+        w; False at the first time point of a sequence.
+    neighbours : ndarray of shape (T,), int8
+        Whether t has a predecessor (1) and a successor (2) in its sequence.
+    counts, arrivals : ndarray of shape (L + 1, L) and (L, L + 1)
+        n_jk and its transpose.
+    rows : ndarray of shape (4, L + 1)
+        n_j., (1 - kappa_j) / (alpha + n_j.), kappa_j and 1 - kappa_j; kappa is 0 for the starts.
+    visits : ndarray of shape (L,), int64
+        Time points in each state, over all paths of the prior.
+    base : ndarray of shape (L,)
+        alpha beta_k; entries may be exactly 0.
+    concentration : float
+        Their sum.
+    active, place : ndarray of shape (L,), int64
+        The slots that are weighed one by one, in increasing order in the first ``size`` entries,
+        and where each slot stands among them (-1: nowhere). The others are empty and are weighed
+        together.
+    size : ndarray of shape (1,), int64
+    empty_mass : ndarray of shape (2,)
+        sum of alpha beta_k, and of alpha beta_k (1 - kappa_k), over the slots not in ``active``.
+    """
+
+    states: np.ndarray
+    persists: np.ndarray
+    neighbours: np.ndarray
+    counts: np.ndarray
+    arrivals: np.ndarray
+    rows: np.ndarray
+    visits: np.ndarray
+    base: np.ndarray
+    concentration: float
+    active: np.ndarray
+    place: np.ndarray
+    size: np.ndarray
+    empty_mass: np.ndarray
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def fill_urns(states, persists, lengths, switches, visits, kappa_logit, base, grouped):
+    """Build ``Urns`` from copies of the arrays; for the parameters see ``sweep_states``."""
+    T = states.shape[0]
+    L = base.shape[0]
+    neighbours = np.zeros(T, np.int8)
+    t = 0
+    for length in lengths:
+        for i in range(t, t + length):
+            if i > t:
+                neighbours[i] |= HAS_PREVIOUS
+            if i < t + length - 1:
+                neighbours[i] |= HAS_NEXT
+        t += length
+    concentration = 0.0
+    for k in range(L):
+        concentration += base[k]
+    counts = np.empty((L + 1, L))
+    arrivals = np.empty((L, L + 1))
+    rows = np.zeros((4, L + 1))
+    for r in range(L + 1):
+        for k in range(L):
+            counts[r, k] = arrivals[k, r] = switches[r, k]
+            rows[DEPARTURES, r] += switches[r, k]
+        rows[KAPPA, r] = sigmoid(kappa_logit[r - 1]) if r > 0 else 0.0
+        rows[SWITCH, r] = sigmoid(-kappa_logit[r - 1]) if r > 0 else 1.0
+        rows[OUTFLOW, r] = rows[SWITCH, r] / (concentration + rows[DEPARTURES, r])
+    active = np.empty(L, np.int64)
+    place = np.full(L, -1)
+    n = 0
+    for k in range(L):
+        if visits[k] > 0 or not grouped:
+            place[k] = n
+            active[n] = k
+            n += 1
+    urns = Urns(
+        states.astype(np.int64),
+        persists.copy(),
+        neighbours,
+        counts,
+        arrivals,
+        rows,
+        visits.copy(),
+        base,
+        concentration,
+        active,
+        place,
+        np.full(1, n),
+        np.zeros(2),
+    )
+    _weigh_empty(urns)
+    return urns
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _weigh_empty(urns):
+    """Sum the weights of the slots outside ``active`` afresh, so that rounding never adds up."""
+    all_mass = 0.0
+    switch_mass = 0.0
+    for k in range(urns.base.shape[0]):
+        if urns.place[k] < 0:
+            all_mass += urns.base[k]
+            switch_mass += urns.base[k] * urns.rows[SWITCH, k + 1]
+    urns.empty_mass[0] = all_mass
+    urns.empty_mass[1] = switch_mass
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def open_slot(urns, k):
+    """Move a slot into ``active``."""
+    i = urns.size[0]
+    while i > 0 and urns.active[i - 1] > k:
+        urns.active[i] = urns.active[i - 1]
+        urns.place[urns.active[i]] = i
+        i -= 1
+    urns.active[i] = k
+    urns.place[k] = i
+    urns.size[0] += 1
+    _weigh_empty(urns)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def close_slot(urns, k):
+    """Move a slot out of ``active``."""
+    urns.size[0] -= 1
+    for i in range(urns.place[k], urns.size[0]):
+        urns.active[i] = urns.active[i + 1]
+        urns.place[urns.active[i]] = i
+    urns.place[k] = -1
+    _weigh_empty(urns)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def add_draw(counts, arrivals, rows, concentration, row, k, change):
+    """Add ``change`` draws of k from a row."""
+    counts[row, k] += change
+    arrivals[k, row] += change
+    rows[DEPARTURES, row] += change
+    rows[OUTFLOW, row] = rows[SWITCH, row] / (concentration + rows[DEPARTURES, row])
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def add_time(states, persists, neighbours, counts, arrivals, rows, concentration, t, change):
+    """Add ``change`` times the draws that involve z_t: its own, and that of its successor."""
+    if not persists[t]:
+        row = states[t - 1] + 1 if neighbours[t] & HAS_PREVIOUS else 0
+        add_draw(counts, arrivals, rows, concentration, row, states[t], change)
+    if neighbours[t] & HAS_NEXT and not persists[t + 1]:
+        add_draw(counts, arrivals, rows, concentration, states[t] + 1, states[t + 1], change)

@@ -1,0 +1,1 @@
+"""Its presence puts ``tests`` on the import path, so that tests can ``import reference``."""

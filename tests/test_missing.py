@@ -1,0 +1,95 @@
+"""Missing observations: summed out of the states' likelihood, and redrawn."""
+
+import itertools
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytest
+from models import python_graphs
+from scipy import stats
+
+import pymc_dshdp as dshdp
+from pymc_dshdp.steps.weak_limit import WeakLimitFFBS
+
+RATES = np.array([1.0, 6.0, 20.0])
+COUNTS = np.ma.masked_array([1, 0, 7, 99, 99, 20], mask=[0, 0, 0, 1, 1, 0])
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    python_graphs(monkeypatch)
+    with pytensor.config.change_flags(mode="FAST_COMPILE"):
+        yield
+
+
+def gap_model(counts=COUNTS):
+    with pytest.warns(UserWarning, match="imput"), pm.Model() as model:
+        prior = dshdp.DSHDP("hmm", n_states=3, kappa=0.5)
+        z = dshdp.HiddenStates("z", prior, length=len(counts))
+        pm.Poisson("y", pytensor.tensor.as_tensor(RATES)[z], observed=counts)
+    return model
+
+
+def test_states_in_a_gap_follow_the_enumerated_posterior():
+    """Fails if the imputed counts enter the table (the states then stick to them)."""
+    model = gap_model()
+    with model:
+        step = WeakLimitFFBS([model["z"]], rng=np.random.default_rng(1))
+    step.tune = False
+    assert "y_unobserved" in {v.name for v in step.vars}
+    point = model.initial_point()
+    initial, P = step._priors[0].transition.transition_probabilities(point)
+    weights = {}
+    for path in itertools.product(range(3), repeat=6):
+        p = initial[path[0]] * np.prod([P[a, b] for a, b in itertools.pairwise(path)])
+        for t in (0, 1, 2, 5):
+            p *= stats.poisson.pmf(COUNTS.data[t], RATES[path[t]])
+        weights[path] = p
+    total = sum(weights.values())
+    seen, redrawn, n = np.zeros((3, 3)), [], 4000
+    for _ in range(n):
+        drawn, _ = step._priors[0].draw_states(point, step.rng)
+        drawn = step._missing.draw(drawn, step.rng)
+        seen[drawn["z"][3], drawn["z"][4]] += 1
+        redrawn.append((drawn["z"][3], drawn["y_unobserved"][0]))
+    expected = np.zeros((3, 3))
+    for path, p in weights.items():
+        expected[path[3], path[4]] += n * p / total
+    assert ((seen - expected) ** 2 / expected).sum() < stats.chi2(8).isf(1e-4)
+    redrawn = np.array(redrawn)
+    for k in range(3):
+        values = redrawn[redrawn[:, 0] == k, 1]
+        assert abs(values.mean() - RATES[k]) < 4.5 * np.sqrt(RATES[k] / len(values))
+    assert drawn["y_unobserved"].dtype == point["y_unobserved"].dtype
+
+
+def test_one_seed_gives_one_imputation():
+    model = gap_model()
+    with model:
+        step = WeakLimitFFBS([model["z"]])
+    point = model.initial_point()
+    one, two = (step._missing.draw(point, np.random.default_rng(7)) for _ in range(2))
+    np.testing.assert_array_equal(one["y_unobserved"], two["y_unobserved"])
+
+
+def test_positive_observations_are_redrawn_in_value_space():
+    """Fails if the draw is written back without the transform of its variable."""
+    y = np.ma.masked_array([1.0, 2.0, 3.0, 1.0], mask=[0, 1, 0, 0])
+    with pytest.warns(UserWarning, match="imput"), pm.Model() as model:
+        prior = dshdp.DSHDP("hmm", n_states=2)
+        z = dshdp.HiddenStates("z", prior, length=4)
+        pm.LogNormal("y", pytensor.tensor.as_tensor([3.0, 3.0])[z], 0.1, observed=y)
+    with model:
+        step = WeakLimitFFBS([z], rng=np.random.default_rng(1))
+    [name] = [v.name for v in step.vars if "unobserved" in v.name]
+    drawn = step._missing.draw(model.initial_point(), step.rng)[name]
+    assert np.log(np.exp(drawn) if name.endswith("log__") else drawn) == pytest.approx(3.0, abs=0.5)
+
+
+def test_dependents_of_a_missing_value_are_refused():
+    model = gap_model()
+    with model:
+        pm.Normal("w", model["y_unobserved"][0], 1.0, observed=0.0)
+        with pytest.raises(ValueError, match="'w' depends on the missing observations 'y_unob"):
+            WeakLimitFFBS([model["z"]])

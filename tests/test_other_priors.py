@@ -1,0 +1,160 @@
+"""The sticky, plain and parametric priors: reproduced without data, and theorem 1."""
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytest
+from models import FAST, python_graphs
+from scipy import stats
+from test_sampling import BATCHES, Z_LIMIT, statistics
+
+import pymc_dshdp as dshdp
+
+SWEEPS = 1500
+LENGTHS = [5, 7]
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    python_graphs(monkeypatch)
+    with pytensor.config.change_flags(mode="FAST_COMPILE"):
+        yield
+
+
+def sticky():
+    return dshdp.StickyHDP("hmm", n_states=3)
+
+
+def sticky_by_sticks():
+    return dshdp.StickyHDP("hmm", n_states=3, weights="stick-breaking", gamma=1.5)
+
+
+def sticky_user_priors():
+    s, phi = pm.LogNormal("s", 1.0, 0.7), pm.Beta("phi", 2.0, 3.0)
+    return dshdp.StickyHDP("hmm", n_states=3, s=s, phi=phi)
+
+
+def plain():
+    return dshdp.HDP("hmm", n_states=3, alpha=pm.Gamma("alpha", 2.0, 1.0))
+
+
+def plain_by_sticks():
+    return dshdp.HDP("hmm", n_states=3, alpha=2.0, weights="stick-breaking")
+
+
+def parametric():
+    return dshdp.FixedTransitions(
+        "hmm", n_states=3, concentration=np.eye(3) + 0.5, initial_concentration=[1.0, 2.0, 3.0]
+    )
+
+
+BUILDERS = [sticky, sticky_by_sticks, sticky_user_priors, plain, plain_by_sticks, parametric]
+
+
+def with_more(draws):
+    """Add the sticky prior's own parameters, and beta where there is none."""
+    draws = {**draws}
+    draws.setdefault("hmm_beta", np.full((len(draws["z"]), 3), 1 / 3))
+    out = statistics(draws)
+    for name in ("hmm_s", "s"):
+        if name in draws:
+            out[f"log {name}"] = np.log(draws[name])
+            out[f"log^2 {name}"] = np.log(draws[name]) ** 2
+            stays = np.log(draws["hmm_kappa"].mean(axis=1) + 1e-300)
+            out["log s x largest row"] = np.log(draws[name]) * draws["hmm_pi_bar"].max((1, 2))
+            out["log s x log kappa"] = np.log(draws[name]) * np.maximum(stays, -20.0)
+    return out
+
+
+@pytest.mark.parametrize("build", BUILDERS)
+def test_without_data_the_prior_is_reproduced(build):
+    """Mutations that fail: the term of alpha or of kappa left out of log_sticky_marginal; kappa
+    of the sticky prior not redrawn; starts left out of the fixed rows; base of pi_init and of
+    pi_bar exchanged.
+    """
+    with pm.Model() as model:
+        prior = build()
+        dshdp.HiddenStates("z", prior, lengths=LENGTHS)
+    forward = pm.sample_prior_predictive(SWEEPS, model=model, random_seed=3, compile_kwargs=FAST)
+    forward = {name: forward["prior"][name].values[0] for name in forward["prior"].data_vars}
+    independent = with_more(forward)
+    with model, pytest.warns(UserWarning, match="No likelihood depends on 'z'"):
+        step = dshdp.WeakLimitFFBS([model["z"]], rng=np.random.default_rng(1))
+    step.tune = False
+    assert {v.name for v in step.vars} == {v.name for v in model.value_vars}
+    outputs = [*model.unobserved_value_vars]
+    natural = pytensor.function(model.value_vars, outputs, on_unused_input="ignore", **FAST)
+    point = model.initial_point(random_seed=4)
+    chain = {v.name: [] for v in outputs}
+    for _ in range(SWEEPS):
+        point, _ = step.step(point)
+        for v, value in zip(outputs, natural(**point), strict=True):
+            chain[v.name].append(value)
+    dependent = with_more({name: np.array(chain[name]) for name in forward})
+    for name, sampled in dependent.items():
+        batches = sampled[SWEEPS // 20 :]
+        batches = batches[: len(batches) // BATCHES * BATCHES].reshape(BATCHES, -1).mean(axis=1)
+        error = np.sqrt(batches.var(ddof=1) / BATCHES + independent[name].var() / SWEEPS)
+        gap = batches.mean() - independent[name].mean()
+        assert abs(gap) < Z_LIMIT * error + 1e-12, (name, gap / error)
+
+
+def test_sticky_rows_are_dirichlet():
+    """Theorem 1: rows of P are Dir(alpha beta + kappa0 delta_j). Fails if rho is not tied."""
+    L, alpha, kappa0, draws = 4, 2.0, 3.0, 20_000
+    beta = np.array([0.1, 0.2, 0.3, 0.4])
+    with pm.Model() as model:
+        prior = dshdp.StickyHDP("hmm", n_states=L, s=alpha + kappa0, phi=kappa0 / (alpha + kappa0))
+    rows = pm.do(model, {"hmm_beta": beta})
+    kappa, pi_bar = pm.draw(
+        [rows["hmm_kappa"], rows["hmm_pi_bar"]], draws=draws, random_seed=5, **FAST
+    )
+    P = kappa[:, :, None] * np.eye(L) + (1.0 - kappa[:, :, None]) * pi_bar
+    for j in range(L):
+        concentration = alpha * beta + kappa0 * (np.arange(L) == j)
+        for k in range(L):
+            marginal = stats.beta(concentration[k], concentration.sum() - concentration[k])
+            assert stats.kstest(P[:, j, k], marginal.cdf).pvalue > 1e-4
+        np.testing.assert_allclose(
+            np.cov(P[:, j].T), stats.dirichlet(concentration).cov(), atol=0.003
+        )
+    assert prior.alpha.eval() == pytest.approx(alpha)
+
+
+def test_hdp_is_the_limit_of_no_self_persistence():
+    """As rho1 -> 0 the path density of DSHDP becomes that of HDP."""
+    path = np.array([0, 0, 1, 2, 2, 0], "int8")
+    logps = []
+    for build in (
+        lambda: dshdp.DSHDP("hmm", n_states=3, kappa=1e-13),
+        lambda: dshdp.HDP("hmm", n_states=3),
+    ):
+        with pm.Model() as model:
+            z = dshdp.HiddenStates("z", build(), length=6)
+        point = model.initial_point() | {"z": path}
+        point["hmm_pi_bar"] = np.array([[0.2, 0.3, 0.5], [0.1, 0.1, 0.8], [0.6, 0.3, 0.1]])
+        logps.append(model.compile_logp(vars=[z], **FAST)(point))
+    assert logps[0] == pytest.approx(logps[1], abs=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"concentration": -1.0}, r"hmm: concentration must be positive and finite, received -1.0"),
+        (
+            {"concentration": np.ones((2, 3))},
+            r"concentration must be a scalar or an array that fits",
+        ),
+        ({"initial_concentration": [0.0, 1.0, 1.0]}, r"initial_concentration must be positive"),
+    ],
+)
+def test_bad_concentrations(arguments, message):
+    with pm.Model(), pytest.raises(ValueError, match=message):
+        dshdp.FixedTransitions("hmm", n_states=3, **arguments)
+
+
+def test_grid_step_has_nothing_to_sample():
+    with pm.Model():
+        z = dshdp.HiddenStates("z", dshdp.StickyHDP("hmm", n_states=3), length=4)
+        with pytest.raises(ValueError, match="nothing to sample; leave the step out"):
+            dshdp.GridRhoStep([z])

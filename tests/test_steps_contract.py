@@ -1,0 +1,390 @@
+"""What every step must do, whatever it samples."""
+
+import cloudpickle
+import numpy as np
+import pymc as pm
+import pytensor
+import pytest
+from models import COUNTS, SEGMENTS, fixed_model, poisson_model, posterior, python_graphs, read_only
+from models import sample as sample_quietly
+from pymc.model.fgraph import clone_model
+from pymc.sampling.mcmc import assign_step_methods, instantiate_steppers
+from pymc.step_methods.compound import CompoundStep
+
+import pymc_dshdp as dshdp
+from pymc_dshdp.steps.weak_limit import FULL_DRAWS, HELD_ITERATIONS
+
+STEPS = [dshdp.WeakLimitFFBS, dshdp.GridRhoStep]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def python_mode():
+    """PyMC's own functions need no compiling here."""
+    with pytensor.config.change_flags(mode="FAST_COMPILE"):
+        yield
+
+
+@pytest.fixture(scope="module")
+def model():
+    return fixed_model()
+
+
+@pytest.fixture(scope="module")
+def steps(model):
+    """Each step by name, compiled once; tests set the state that they need."""
+    with model:
+        return {step.__name__: step([model["z"]], rng=np.random.default_rng(1)) for step in STEPS}
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    python_graphs(monkeypatch)
+
+
+@pytest.fixture(params=[step.__name__ for step in STEPS])
+def step(request, steps):
+    """A step in the middle of its sampling."""
+    step = steps[request.param]
+    before = step.sampling_state
+    step.tune = False
+    yield step
+    step.sampling_state = before
+
+
+def sample(model, **kwargs):
+    """``pm.sample`` of a model that only our steps sample."""
+    return sample_quietly(model, **kwargs)
+
+
+def assert_same(one, two):
+    assert list(one) == list(two)
+    for name in one:
+        np.testing.assert_array_equal(one[name], two[name], err_msg=name)
+
+
+def run(step, point, n):
+    out = []
+    for _ in range(n):
+        point, stats = step.step(point)
+        out.append(point)
+    return out
+
+
+# -- one step -----------------------------------------------------------------------------------
+
+
+def test_restored_state_repeats_the_draws(step, model):
+    """Fails if a mutable attribute (say ``held`` or ``draws``) is not a state field."""
+    if hasattr(step, "held"):
+        step.tune, step.held, step.draws, step.full = True, HELD_ITERATIONS - 2, 97, 3
+    point = model.initial_point()
+    state = step.sampling_state
+    first = run(step, point, 5)
+    after = step.sampling_state
+    step.sampling_state = cloudpickle.loads(cloudpickle.dumps(state))
+    second = run(step, point, 5)
+    for one, two in zip(first, second, strict=True):
+        assert_same(one, two)
+    assert str(step.sampling_state) == str(after)
+    assert not np.array_equal(first[0]["hmm_kappa_logodds__"], first[1]["hmm_kappa_logodds__"]) or (
+        not np.array_equal(first[0]["hmm_pi_bar"], first[1]["hmm_pi_bar"])
+    )
+
+
+def test_point_contract(step, model):
+    """Keys in order, inputs untouched, dtypes and shapes of the value variables.
+
+    Fails if ``.astype(value.dtype)`` is dropped from the states (int64 for int8), or if the
+    step returns ``{**new, **point}``.
+    """
+    point = read_only(model.initial_point())
+    before = {name: value.copy() for name, value in point.items()}
+    new, stats = step.step(point)
+    assert list(new) == list(point)
+    assert_same(point, before)
+    kinds = {value.name: value for value in model.value_vars}
+    for name, value in new.items():
+        assert isinstance(value, np.ndarray), name
+        assert value.dtype == kinds[name].dtype == before[name].dtype, name
+        assert value.shape == before[name].shape, name
+    owned = {v.name for v in step.vars}
+    for name in set(point) - owned:
+        assert new[name] is point[name]
+    changed = {n for n in point if not np.array_equal(new[n], before[n])}
+    assert changed <= owned and len(changed) >= len(owned) - 2
+    [stats] = stats
+    assert set(stats) == set(step.stats_dtypes_shapes)
+
+
+def test_the_two_steps_own_everything_but_theta(steps, model):
+    owned = [{v.name for v in step.vars} for step in steps.values()]
+    assert owned[0] | owned[1] == {v.name for v in model.value_vars}
+    assert not owned[0] & owned[1]
+
+
+def test_occupied_states_and_marginal_likelihood(steps, model):
+    """Fails if ``n_occupied`` counted transitions, or if the likelihood were left out."""
+    step = steps["WeakLimitFFBS"]
+    before = step.sampling_state
+    step.tune = False
+    point, [stats] = step.step(model.initial_point())
+    assert stats["n_occupied"] == len(np.unique(point["z"])) == 3
+    np.testing.assert_array_equal(point["z"], SEGMENTS)
+    start = model.initial_point()
+    pi_init, P = step._priors[0].transition.transition_probabilities(start)
+    ell = step._priors[0].tables[0](start)
+    expected = 0.0
+    for part in (ell[:12], ell[12:]):
+        alpha = pi_init * np.exp(part[0])
+        for row in part[1:]:
+            alpha = (alpha @ P) * np.exp(row)
+        expected += np.log(alpha.sum())
+    assert stats["log_marginal_likelihood"] == pytest.approx(expected)
+    step.sampling_state = before
+
+
+def test_states_are_held_while_tuning_only(steps, model):
+    """Fails if the hold ignores ``tune`` or never ends."""
+    step = steps["WeakLimitFFBS"]
+    before = step.sampling_state
+    path = np.roll(SEGMENTS, 3).astype("int8")
+    point = {**model.initial_point(), "z": path}
+    step.tune, step.held = True, 0
+    held = run(step, point, HELD_ITERATIONS)
+    assert all(np.array_equal(p["z"], path) for p in held)
+    assert not np.array_equal(held[-1]["hmm_pi_bar"], held[-2]["hmm_pi_bar"])
+    released, [stats] = step.step(held[-1])
+    np.testing.assert_array_equal(released["z"], SEGMENTS)
+    assert np.isfinite(stats["log_marginal_likelihood"])
+    step.tune, step.held = False, 0
+    at_once, _ = step.step(point)
+    np.testing.assert_array_equal(at_once["z"], SEGMENTS)
+    step.sampling_state = before
+
+
+def test_truncation_warning_fires_once(steps, model):
+    """Fails if ``warned`` is not set, or ``FULL_DRAWS`` is ignored, or tuning draws count."""
+    step = steps["WeakLimitFFBS"]
+    before = step.sampling_state
+    point = model.initial_point()
+    step.tune, step.held = True, HELD_ITERATIONS
+    assert all(step.step(point)[1][0]["warning"] is None for _ in range(5))
+    assert step.draws == 0
+    step.tune = False
+    warnings = [step.step(point)[1][0]["warning"] for _ in range(FULL_DRAWS + 20)]
+    fired = [i for i, warning in enumerate(warnings) if warning is not None]
+    assert fired == [FULL_DRAWS - 1]
+    message = warnings[fired[0]].message
+    assert f"{FULL_DRAWS} of {FULL_DRAWS} draws" in message and "raise n_states" in message
+    step.sampling_state = before
+    assert (step.draws, step.full, step.warned) == (0, 0, False)
+
+
+# -- pm.sample ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+def test_sequential_and_parallel_chains_agree(start, model):
+    """Fails if a step draws from anything but its own generator, or carries state over."""
+    one = sample(model, step=both(model), draws=5, tune=4, cores=1)
+    two = sample(model, step=both(model), draws=5, tune=4, cores=2, mp_ctx=start)
+    assert_same(posterior(one), posterior(two))
+    kappa = posterior(one)["hmm_kappa"]
+    assert not np.array_equal(kappa[0], kappa[1])
+
+
+def both(model):
+    with model:
+        return [dshdp.WeakLimitFFBS([model["z"]]), dshdp.GridRhoStep([model["z"]])]
+
+
+def test_statistics_and_no_tuning(model, quick):
+    """Fails if states are held although ``tune=0``."""
+    wrong = np.zeros(len(COUNTS), "int8")
+    idata = sample(model, tune=0, draws=110, chains=2, initvals={"z": wrong})
+    stats = idata["sample_stats"]
+    for name in ("n_occupied", "log_marginal_likelihood", "rho_accepted"):
+        assert stats[name].shape[:2] == (2, 110)
+    np.testing.assert_array_equal(stats["n_occupied"], 3)
+    assert np.isfinite(stats["log_marginal_likelihood"]).all()
+    assert 0.5 < stats["rho_accepted"].values.mean() <= 1.0
+    np.testing.assert_array_equal(posterior(idata)["z"], np.tile(SEGMENTS, (2, 110, 1)))
+
+
+def test_warning_of_a_full_truncation_reaches_every_chain(quick):
+    """Fails if ``warned`` leaks from chain to chain, or a truncation with room is reported."""
+    assert warnings_by_chain(fixed_model()) == {0: 1, 1: 1}
+    assert warnings_by_chain(fixed_model(n_states=4, rates=(2.0, 20.0, 60.0, 1e4))) == {0: 0, 1: 0}
+
+
+def warnings_by_chain(model):
+    found = {}
+
+    def count(trace, draw):
+        fired = sum(stats.get("warning") is not None for stats in draw.stats)
+        found[draw.chain] = found.get(draw.chain, 0) + fired
+
+    sample(model, draws=FULL_DRAWS, tune=2, callback=count)
+    return found
+
+
+def test_starting_paths(quick):
+    """Fails if ``initvals`` is overwritten, or chains share the generator of the start."""
+    model = poisson_model(n_states=8)
+    path = np.arange(len(COUNTS), dtype="int8") % 5
+    given = sample(
+        model,
+        step=slices(model),
+        tune=5,
+        draws=5,
+        initvals={"z": path},
+        discard_tuned_samples=False,
+    )
+    warmup = given["warmup_posterior"]["z"].values
+    np.testing.assert_array_equal(warmup, np.tile(path, (2, 5, 1)))
+    chosen = sample(
+        model, step=slices(model), tune=5, draws=5, chains=4, discard_tuned_samples=False
+    )
+    warmup = chosen["warmup_posterior"]["z"].values
+    starts = {warmup[chain, 0].tobytes() for chain in range(4)}
+    assert len(starts) > 1
+    for chain in range(4):
+        np.testing.assert_array_equal(warmup[chain], np.tile(warmup[chain, 0], (5, 1)))
+        assert len(np.unique(warmup[chain, 0])) >= 2
+
+
+def slices(model):
+    with model:
+        return [pm.Slice([model["rate"]])]
+
+
+@pytest.mark.parametrize(
+    "other", [None, pm.Metropolis, pm.Slice], ids=["NUTS", "Metropolis", "Slice"]
+)
+def test_beside_other_steps(other, quick):
+    """Fails if the table is computed once and kept while the rates move."""
+    model = poisson_model(n_states=3)
+    with model:
+        step = other([model["rate"]]) if other else None
+    idata = sample(model, step=step, tune=80, draws=20, chains=1)
+    draws = posterior(idata)
+    assert draws["z"].dtype == np.int8
+    picked = np.take_along_axis(draws["rate"][0], draws["z"][0].astype(int), axis=1).mean(axis=0)
+    truth = np.array([COUNTS[SEGMENTS == k].mean() for k in range(3)])[SEGMENTS]
+    assert np.all(np.abs(picked - truth) < 0.35 * truth + 1.5)
+
+
+def test_automatic_assignment_is_the_documented_one(model, quick):
+    """Fails if competence misses a variable."""
+    provided, selected = assign_step_methods(model)
+    assert provided == []
+    assigned = {step: {v.name for v in vars} for step, vars in selected.items()}
+    explicit = {type(step): {v.name for v in step.vars} for step in both(model)}
+    assert assigned == explicit
+    automatic = sample(model, draws=5, tune=0)
+    by_hand = sample(model, step=in_order(both(model), selected), draws=5, tune=0)
+    assert_same(posterior(automatic), posterior(by_hand))
+
+
+def in_order(steps, selected):
+    return sorted(steps, key=lambda step: list(selected).index(type(step)))
+
+
+def test_keywords_of_pm_sample_reach_the_steps(model, quick):
+    selected = assign_step_methods(model)[1]
+    steps = instantiate_steppers(model, [], selected, step_kwargs={"grid_rho": {"refine": False}})
+    [rho] = [step for step in steps if isinstance(step, dshdp.GridRhoStep)]
+    assert rho.refine is False and rho.grid == (100, 100)
+
+
+# -- several priors, clones ---------------------------------------------------------------------
+
+
+def test_outside_a_with_block_and_on_a_clone(model, quick):
+    """Fails if a step keeps the Python object of the prior."""
+    original = sample(model, draws=4, tune=0)
+    cloned = clone_model(model)
+    again = sample(cloned, draws=4, tune=0, step=None)
+    assert posterior(again)["z"].shape == posterior(original)["z"].shape
+    np.testing.assert_array_equal(posterior(again)["z"][0, -1], SEGMENTS)
+
+
+def two_priors(shared):
+    with pm.Model() as model:
+        one = dshdp.DSHDP("one", n_states=3, alpha=1.0)
+        two = one if shared else dshdp.DSHDP("two", n_states=4, alpha=1.0)
+        rates = np.array([2.0, 20.0, 60.0, 200.0])
+        for name, prior, data in [("za", one, COUNTS[:12]), ("zb", two, COUNTS[12:])]:
+            z = dshdp.HiddenStates(name, prior, length=len(data))
+            pm.Poisson(f"y_{name}", rates_of(rates, prior)[z], observed=data)
+    return model
+
+
+def rates_of(rates, prior):
+    return pytensor.tensor.as_tensor(rates[: prior.n_states])
+
+
+def counts_of(paths, n_states):
+    counts = np.zeros((n_states + 1, n_states), int)
+    for path in paths:
+        counts[0, path[0]] += 1
+        np.add.at(counts, (path[:-1] + 1, path[1:]), 1)
+    return counts
+
+
+def test_two_priors_in_one_model(quick):
+    """Fails if one prior's counts are used for the other (``W`` of another prior)."""
+    model = two_priors(shared=False)
+    selected = assign_step_methods(model)[1]
+    assert set(selected) == set(STEPS)
+    idata = sample(model, draws=300, tune=0, chains=1)
+    draws = posterior(idata)
+    np.testing.assert_array_equal(draws["za"][0, -1], SEGMENTS[:12])
+    np.testing.assert_array_equal(draws["zb"][0, -1], SEGMENTS[12:])
+    with model:
+        step = dshdp.WeakLimitFFBS([model["za"], model["zb"]])
+        rho = dshdp.GridRhoStep([model["za"], model["zb"]])
+    point = {**model.initial_point(), "za": draws["za"][0, -1], "zb": draws["zb"][0, -1]}
+    for i, path in enumerate((SEGMENTS[:12], SEGMENTS[12:])):
+        expected = counts_of([path], 3 + i)
+        np.testing.assert_array_equal(step._priors[i].paths.counts(point), expected)
+        np.testing.assert_array_equal(rho._updates[i][0].counts(point), expected)
+    assert draws["one_pi_init"][0, :, 0].mean() > 0.5
+    assert draws["two_pi_init"][0, :, 2].mean() > 0.5
+    np.testing.assert_array_equal(idata["sample_stats"]["n_occupied"], 5)
+
+
+def test_two_states_of_one_prior_pool_their_counts(quick):
+    """Fails if only the last states' counts are used, or each is counted on its own."""
+    model = two_priors(shared=True)
+    with model:
+        step = dshdp.WeakLimitFFBS([model["za"], model["zb"]])
+        rho = dshdp.GridRhoStep([model["zb"]])
+    assert {v.name for v in step.vars} >= {"za", "zb"}
+    point = {
+        **model.initial_point(),
+        "za": SEGMENTS[:12].astype("int8"),
+        "zb": SEGMENTS[12:].astype("int8"),
+    }
+    expected = counts_of([SEGMENTS[:12], SEGMENTS[12:]], 3)
+    np.testing.assert_array_equal(step._priors[0].paths.counts(point), expected)
+    np.testing.assert_array_equal(rho._updates[0][0].counts(point), expected)
+    idata = sample(model, draws=300, tune=0, chains=1)
+    draws = posterior(idata)
+    assert set(assign_step_methods(model)[1]) == set(STEPS)
+    # Both first states, 0 and 2, weigh on the shared initial distribution.
+    initial = draws["one_pi_init"][0].mean(axis=0)
+    assert initial[0] > 0.2 and initial[2] > 0.2
+
+
+def test_compound_of_both_is_restored_by_state(model, steps):
+    compound = CompoundStep(list(steps.values()))
+    state = compound.sampling_state
+    compound.stop_tuning()
+    point = model.initial_point()
+    first = run(compound, point, 3)
+    compound.sampling_state = state
+    compound.stop_tuning()
+    for one, two in zip(first, run(compound, point, 3), strict=True):
+        assert_same(one, two)
+    compound.sampling_state = state
