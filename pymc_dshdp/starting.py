@@ -1,5 +1,7 @@
 """Starting paths from the data, for the tuning phase."""
 
+import warnings
+
 import numpy as np
 from scipy.cluster.vq import kmeans2, vq
 
@@ -18,7 +20,7 @@ def initial_path(table, n_states, rng):
 
     Features are what was observed at each time point, standardised (counts by their square
     root); time points without data take the label before them. The number of clusters is drawn
-    between 2 and min(L, 2 + T^(1/2)), so that chains start differently.
+    between K/2 and K = min(L, 2 + T^(1/2), distinct values), so that chains start differently.
 
     Parameters
     ----------
@@ -36,10 +38,14 @@ def initial_path(table, n_states, rng):
     if features.shape[1] == 0 or seen.size < 2:
         return np.zeros(T, int)
     x = features[seen]
-    most = min(n_states, 2 + int(np.sqrt(seen.size)), seen.size)
-    clusters = int(rng.integers(max(2, (most + 1) // 2), most + 1))
     sample = x if seen.size <= LARGEST_SAMPLE else x[rng.choice(seen.size, LARGEST_SAMPLE, False)]
-    centres, _ = kmeans2(sample, clusters, minit="++", rng=rng)
+    most = min(n_states, 2 + int(np.sqrt(seen.size)), len(np.unique(sample, axis=0)))
+    if most < 2:
+        return np.zeros(T, int)
+    clusters = int(rng.integers(max(2, (most + 1) // 2), most + 1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # a cluster may end up empty
+        centres, _ = kmeans2(sample, clusters, minit="++", rng=rng)
     labels, _ = vq(x, centres)
     labels = np.unique(labels, return_inverse=True)[1]
     before = np.maximum(np.searchsorted(seen, np.arange(T), side="right") - 1, 0)

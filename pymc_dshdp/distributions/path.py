@@ -24,6 +24,7 @@ class HiddenPathRV(RandomVariable):
 
     @classmethod
     def rng_fn(cls, rng, initial, pi_bar, kappa, lengths, size):
+        """Draw in NumPy; the numba sampler is registered below."""
         T = int(lengths.reshape(-1, lengths.shape[-1])[0].sum())
 
         def draw(initial, pi_bar, kappa, lengths, out):

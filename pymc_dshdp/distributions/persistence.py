@@ -35,6 +35,7 @@ class SelfPersistenceRV(RandomVariable):
 
     @classmethod
     def rng_fn(cls, rng, phi, eta, size):
+        """Draw in NumPy; the numba sampler is registered below."""
         def draw(phi, eta, out):
             c = eta**-3.0
             out[...] = beta_draw(rng, phi * c, (1.0 - phi) * c)
@@ -97,6 +98,7 @@ class StickyPersistenceRV(RandomVariable):
 
     @classmethod
     def rng_fn(cls, rng, phi, s, size):
+        """Draw in NumPy; the numba sampler is registered below."""
         def draw(phi, s, out):
             out[...] = beta_draw(rng, phi * s, (1.0 - phi) * s)
 
@@ -113,7 +115,7 @@ def _sticky_persistence_numba(op, node):
 
 
 class StickyPersistence(UnitContinuous):
-    r"""Self-persistence of the sticky HDP-HMM, :math:`\kappa_j \sim \mathrm{Beta}(\kappa_0, \alpha)`.
+    r"""Self-persistence :math:`\kappa_j \sim \mathrm{Beta}(\kappa_0, \alpha)`, the sticky tie.
 
     Parameters
     ----------

@@ -27,6 +27,7 @@ class SymmetricWeightsRV(RandomVariable):
 
     @classmethod
     def rng_fn(cls, rng, gamma, n_states, size):
+        """Draw in NumPy; the numba sampler is registered below."""
         L = int(np.max(n_states))
 
         def draw(gamma, n_states, out):
@@ -87,6 +88,7 @@ class TransitionRowsRV(RandomVariable):
 
     @classmethod
     def rng_fn(cls, rng, alpha, beta, size):
+        """Draw in NumPy; the numba sampler is registered below."""
         def draw(alpha, beta, out):
             dirichlet_draw(rng, alpha * beta, out)
 
@@ -144,6 +146,7 @@ class StickFractionsRV(RandomVariable):
 
     @classmethod
     def rng_fn(cls, rng, gamma, size):
+        """Draw in NumPy; the numba sampler is registered below."""
         def draw(gamma, out):
             out[...] = beta_draw(rng, 1.0, gamma)
 
