@@ -71,7 +71,7 @@ def grid():
 
 
 def _bare_model():
-    """Declare the shape of FFBS with fixed emission parameters: nothing but this package's steps."""
+    """Declare a model of this shape with fixed emissions, so that only our steps run."""
     rng = np.random.default_rng(2)
     truth = np.repeat(rng.integers(STATES, size=SEQUENCES * FRAMES // 9), 9)
     means = 3.0 * rng.standard_normal(STATES)
@@ -84,7 +84,7 @@ def _bare_model():
 
 
 def iteration():
-    """Measure the share of a sampling iteration spent outside kernels and the log-likelihood table."""
+    """Measure the share of an iteration spent outside kernels and the table."""
     with _bare_model() as model:
         steps = [dshdp.WeakLimitFFBS([model["z"]]), dshdp.GridRhoStep([model["z"]])]
         stamps = []

@@ -9,17 +9,27 @@ from pymc_dshdp.analysis import (
     label_invariant,
 )
 from pymc_dshdp.baselines import HDP, FixedTransitions, StickyHDP
+from pymc_dshdp.emissions.declare import (
+    MatrixNormalInverseWishart,
+    NormalInverseWishart,
+    SwitchingVAR,
+)
 from pymc_dshdp.priors import DSHDP
 from pymc_dshdp.states import HiddenStates
-from pymc_dshdp.steps import GridRhoStep, WeakLimitFFBS
+from pymc_dshdp.steps import ConjugateStep, DSBlockGibbs, GridRhoStep, WeakLimitFFBS
 
 __all__ = [
+    "ConjugateStep",
+    "DSBlockGibbs",
     "DSHDP",
-    "HDP",
     "FixedTransitions",
-    "StickyHDP",
     "GridRhoStep",
+    "HDP",
     "HiddenStates",
+    "MatrixNormalInverseWishart",
+    "NormalInverseWishart",
+    "StickyHDP",
+    "SwitchingVAR",
     "WeakLimitFFBS",
     "align_to",
     "datasets",
@@ -29,4 +39,4 @@ __all__ = [
 ]
 __version__ = "0.1.0"
 
-register_steps([WeakLimitFFBS, GridRhoStep])
+register_steps([WeakLimitFFBS, GridRhoStep, ConjugateStep])

@@ -26,6 +26,7 @@ from pymc_dshdp.distributions import (
     SymmetricWeightsRV,
     TransitionRowsRV,
 )
+from pymc_dshdp.distributions._common import core
 
 __all__ = ["PriorVariables", "Reader", "find_priors"]
 
@@ -203,7 +204,7 @@ def path_lengths(model, z, start):
     start : dict
         A point of the model.
     """
-    [lengths] = point_function([unwrap(z.owner.inputs[5])])({})
+    [lengths] = point_function([core(z.owner.inputs[5], 1)])({})
     sequences = np.prod(start[model.rvs_to_values[z].name].shape[:-1], dtype=int)
     return np.tile(lengths.astype("int64"), sequences)
 

@@ -77,7 +77,7 @@ def fake_posterior(draws=4):
 
 
 def test_held_out_log_likelihood_sums_over_all_paths():
-    """Fails if a sequence starts in state 0, its first observation is left out, or P lacks kappa."""
+    """Fails if a sequence starts in state 0, its first observation is left out, or kappa is."""
     result = fake_posterior()
     found = dshdp.held_out_log_likelihood(declare(TEST, [3, 2]), result)
     draws = result["posterior"].isel(chain=0)

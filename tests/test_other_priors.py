@@ -5,10 +5,11 @@ import pymc as pm
 import pytensor
 import pytest
 from models import FAST, python_graphs
-from scipy import stats
+from scipy import special, stats
 from test_sampling import BATCHES, Z_LIMIT, statistics
 
 import pymc_dshdp as dshdp
+from pymc_dshdp.kernels.persistence import log_sticky_marginal
 
 SWEEPS = 1500
 LENGTHS = [5, 7]
@@ -68,10 +69,7 @@ def with_more(draws):
 
 @pytest.mark.parametrize("build", BUILDERS)
 def test_without_data_the_prior_is_reproduced(build):
-    """Mutations that fail: the term of alpha or of kappa left out of log_sticky_marginal; kappa
-    of the sticky prior not redrawn; starts left out of the fixed rows; base of pi_init and of
-    pi_bar exchanged.
-    """
+    """Fails if the concentrations of pi_init and of pi_bar are exchanged."""
     with pm.Model() as model:
         prior = build()
         dshdp.HiddenStates("z", prior, lengths=LENGTHS)
@@ -97,6 +95,27 @@ def test_without_data_the_prior_is_reproduced(build):
         error = np.sqrt(batches.var(ddof=1) / BATCHES + independent[name].var() / SWEEPS)
         gap = batches.mean() - independent[name].mean()
         assert abs(gap) < Z_LIMIT * error + 1e-12, (name, gap / error)
+
+
+def test_density_of_the_sticky_pair():
+    """log p(w, n | phi, s) by SciPy. Fails if the term of alpha, or of kappa, is left out."""
+    rng = np.random.default_rng(2)
+    beta = np.array([0.5, 0.3, 0.2])
+    switches = rng.poisson(1.5, (4, 3))
+    W = np.array([0, 4, 9])
+    n = switches[1:].sum(axis=1)
+
+    def expected(phi, s):
+        rho1, alpha = phi * s, (1.0 - phi) * s
+        out = np.sum(special.betaln(rho1 + W, alpha + n) - special.betaln(rho1, alpha))
+        for row in switches:
+            out += special.gammaln(alpha) - special.gammaln(alpha + row.sum())
+            out += np.sum(special.gammaln(alpha * beta + row) - special.gammaln(alpha * beta))
+        return out
+
+    for phi, s in ((0.3, 0.7), (0.9, 12.0), (0.5, 300.0)):
+        found = log_sticky_marginal(phi, s, W, switches, beta)
+        assert found == pytest.approx(expected(phi, s), rel=1e-10)
 
 
 def test_sticky_rows_are_dirichlet():

@@ -258,11 +258,24 @@ def slices(model):
         return [pm.Slice([model["rate"]])]
 
 
+def test_the_table_follows_the_parameters(quick):
+    """Fails if the table is computed once and kept while the rates move."""
+    model = poisson_model(n_states=3)
+    with model:
+        step = dshdp.WeakLimitFFBS([model["z"]], rng=np.random.default_rng(1))
+    step.tune = False
+    point = model.initial_point()
+    for order in ([0, 1, 2], [2, 0, 1]):
+        rates = np.empty(3)
+        rates[order] = [2.0, 20.0, 60.0]
+        drawn, _ = step.step({**point, "rate_log__": np.log(rates)})
+        np.testing.assert_array_equal(drawn["z"], np.array(order)[SEGMENTS])
+
+
 @pytest.mark.parametrize(
     "other", [None, pm.Metropolis, pm.Slice], ids=["NUTS", "Metropolis", "Slice"]
 )
 def test_beside_other_steps(other, quick):
-    """Fails if the table is computed once and kept while the rates move."""
     model = poisson_model(n_states=3)
     with model:
         step = other([model["rate"]]) if other else None

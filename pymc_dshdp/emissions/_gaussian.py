@@ -2,11 +2,12 @@
 
 import numpy as np
 
+from pymc_dshdp.kernels.emissions_statistics import triangularise
 from pymc_dshdp.kernels.emissions_tables import add_squares
 
 __all__ = ["draw_posterior", "gaussian_table", "prior_factor", "triangular_statistics"]
 
-CHUNK_ELEMENTS = 100_000
+CHUNK_ELEMENTS = 1_000_000
 
 
 def _cholesky(matrices):
@@ -78,10 +79,7 @@ def triangular_statistics(z, rows, n_states):
     visits = np.bincount(z, minlength=n_states)
     by_state = rows[np.argsort(z, kind="stable")]
     factors = np.zeros((n_states, m, m))
-    ends = np.cumsum(visits)
-    for k in np.flatnonzero(visits):
-        r = np.linalg.qr(by_state[ends[k] - visits[k] : ends[k]], mode="r")
-        factors[k, : len(r)] = r
+    triangularise(by_state, np.concatenate([[0], np.cumsum(visits)]), factors)
     return visits.astype("float64"), factors
 
 

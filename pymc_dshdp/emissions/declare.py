@@ -257,11 +257,13 @@ def _first_rows(observed, z, lengths, lags, d):
         return pt.zeros(shape)
     if not isinstance(observed, Variable):
         observed = np.asarray(observed, dtype="float64")
+    if z.type.ndim == 2:
+        return observed[:, :lags]
     observed = pt.as_tensor_variable(observed)
     starts = pt.cumsum(lengths) - lengths
     # A sequence may be shorter than the lags: repeat its last row, which is never used.
     within = pt.minimum(np.arange(lags)[None, :], lengths[:, None] - 1)
-    return observed[..., starts[:, None] + within, :]
+    return observed[starts[:, None] + within]
 
 
 def _checked_lags(name, lags):

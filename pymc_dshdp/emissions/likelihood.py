@@ -73,7 +73,7 @@ class Likelihood:
         self._full = (1,) * (n - 1) + (n_states, *self.trail)
         self._data_parameters = [
             np.asarray(v, dtype="float64")
-            for v in point_function([self.parameters[i] for i in family.data_parameters])({})
+            for v in _evaluate([self.parameters[i] for i in family.data_parameters])
         ]
         self._seen = self._data = None
 
@@ -167,8 +167,12 @@ def concrete_shape(rv):
     """Shape of a random variable as integers."""
     if None not in rv.type.shape:
         return rv.type.shape
-    shape = pytensor.function([], list(rv.shape), mode="FAST_COMPILE", on_unused_input="ignore")()
-    return tuple(int(n) for n in shape)
+    return tuple(int(n) for n in _evaluate(list(rv.shape)))
+
+
+def _evaluate(graphs):
+    """Evaluate graphs without random variables, once, which is not worth compiling."""
+    return pytensor.function([], graphs, mode="FAST_COMPILE")()
 
 
 class TableTerm:

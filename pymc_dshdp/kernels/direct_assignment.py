@@ -1,27 +1,8 @@
-"""The direct assignment sweep: (z_t, w_t, w_{t+1}) one time point at a time, rows integrated out.
+"""The direct assignment sweep: each (z_t, w_t, w_{t+1}) in turn, the rows integrated out.
 
-Paper letters: w_t = 1 where z_t is a copy of z_{t-1} (probability kappa_j, j = z_{t-1}), w_t = 0
-where it is drawn from row j's Dirichlet(alpha beta); n_jk counts the draws k from row j (row 0:
-the sequence starts, which are draws always). With the rows integrated out (pi_bar and pi_init)
-the draws of a row are a Polya urn: the next one is k with probability
-(alpha beta_k + n_jk) / (alpha + n_j.), and draws of one row are exchangeable.
-
-Time point t with predecessor j, successor l, all counts without t's own two draws. The joint
-probability of what involves z_t = k is
-
-    p(w_t | j) p(k | row j, if w_t = 0) p(w_{t+1} | k) p(l | row k, if w_{t+1} = 0; the draw of k)
-
-    w_t w_t+1
-     1   1    k = j = l   kappa_j^2
-     1   0    k = j       kappa_j (1-kappa_j) (alpha beta_l + n_jl) / (alpha + n_j.)
-     0   1    k = l       (1-kappa_j) kappa_l (alpha beta_l + n_jl) / (alpha + n_j.)
-     0   0    k           (1-kappa_j) (alpha beta_k + n_jk) / (alpha + n_j.)
-                          x (1-kappa_k) (alpha beta_l + n_kl + d) / (alpha + n_k. + e)
-
-with e = 1 where k = j (the draw of k came from the row that l is drawn from) and d = 1 where also
-l = k. In the second case z_t took no draw, so nothing is added to n_jl. A first time point draws
-from row 0, with kappa_0 = 0, and is nobody's copy; a last one has the factors of t alone:
-kappa_j for w_t = 1, k = j, and (1-kappa_j) (alpha beta_k + n_jk) / (alpha + n_j.) for w_t = 0.
+w_t = 1 where z_t is a copy of z_{t-1}, w_t = 0 where it is drawn from its row; n_jk counts the
+draws k from row j (row 0: the sequence starts). ``case_table`` has the conditional of one time
+point, ``urns`` the counts, ``predictive`` what the data contribute.
 """
 
 import math
@@ -30,15 +11,21 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from pymc_dshdp.kernels.case_table import (
+    COPY_COPY,
+    COPY_DRAW,
+    DRAW_COPY,
+    DRAW_DRAW,
+    NEW,
+    log_case_weights,
+    weigh_cases,
+)
 from pymc_dshdp.kernels.elementary import exp_in_place
 from pymc_dshdp.kernels.predictive import exclude, include, log_predictive
-from pymc_dshdp.kernels.random import sigmoid, softplus
+from pymc_dshdp.kernels.random import sigmoid
 from pymc_dshdp.kernels.urns import (
-    DEPARTURES,
     HAS_NEXT,
     HAS_PREVIOUS,
-    KAPPA,
-    OUTFLOW,
     SWITCH,
     add_time,
     close_slot,
@@ -47,7 +34,6 @@ from pymc_dshdp.kernels.urns import (
 )
 
 SMALLEST_TOTAL = 1e-280  # below it the cases are weighed by their logarithms
-COPY_COPY, COPY_DRAW, DRAW_COPY, NEW, DRAW_DRAW = 0, 1, 2, 3, 4  # places in the case weights
 KEEP, IMPOSSIBLE = -1, -2
 
 
@@ -126,172 +112,6 @@ def draw_persistences(rng, states, lengths, kappa_logit, pi_bar, switches, visit
             previous = current
         t += length
     return persists
-
-
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def _weigh(
-    counts,
-    arrivals,
-    rows,
-    base,
-    concentration,
-    empty_mass,
-    active,
-    place,
-    n,
-    before,
-    after,
-    likelihoods,
-    weights,
-):
-    """``case_weights`` on bare arrays; ``before`` and ``after`` are -1 where there is none."""
-    row = before + 1
-    into = rows[OUTFLOW, row]
-    weights[COPY_COPY] = weights[COPY_DRAW] = weights[DRAW_COPY] = 0.0
-    if after < 0:
-        for i in range(n):
-            k = active[i]
-            weights[DRAW_DRAW + i] = into * (base[k] + counts[row, k]) * likelihoods[i]
-        weights[NEW] = into * empty_mass[0] * likelihoods[n]
-        if before >= 0:
-            weights[COPY_COPY] = rows[KAPPA, row] * likelihoods[place[before]]
-    else:
-        at = base[after]
-        if n == active.shape[0]:  # every slot, in order: the loop without look-ups is faster
-            for k in range(n):
-                weights[DRAW_DRAW + k] = (
-                    (into * (base[k] + counts[row, k]))
-                    * (rows[OUTFLOW, k + 1] * (at + arrivals[after, k + 1]))
-                    * likelihoods[k]
-                )
-        else:
-            for i in range(n):
-                k = active[i]
-                weights[DRAW_DRAW + i] = (
-                    (into * (base[k] + counts[row, k]))
-                    * (rows[OUTFLOW, k + 1] * (at + arrivals[after, k + 1]))
-                    * likelihoods[i]
-                )
-        weights[NEW] = into * empty_mass[1] * (at / concentration) * likelihoods[n]
-        enter = into * (at + counts[row, after])
-        weights[DRAW_COPY] = enter * rows[KAPPA, after + 1] * likelihoods[place[after]]
-        if before >= 0:
-            same = 1.0 if before == after else 0.0
-            likelihood = likelihoods[place[before]]
-            weights[DRAW_DRAW + place[before]] = (
-                (into * (base[before] + counts[row, before]))
-                * (rows[SWITCH, row] * (at + counts[row, after] + same))
-                / (concentration + rows[DEPARTURES, row] + 1.0)
-                * likelihood
-            )
-            weights[COPY_DRAW] = rows[KAPPA, row] * enter * likelihood
-            weights[COPY_COPY] = rows[KAPPA, row] * rows[KAPPA, row] * same * likelihood
-    total = 0.0
-    for i in range(n + DRAW_DRAW):
-        total += weights[i]
-    return total
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def case_weights(urns, t, likelihoods, weights):
-    """Weigh every case of time point t, which has been taken out; see the module.
-
-    Parameters
-    ----------
-    urns : Urns
-    t : int
-    likelihoods : ndarray of shape (L + 1,)
-        Of z_t in each slot of ``urns.active``, then in an empty slot, up to a common factor.
-    weights : ndarray of shape (L + 4,)
-        Overwritten. (w_t, w_{t+1}) = (1, 1), (1, 0), (0, 1), then (0, 0) with an empty slot, then
-        (0, 0) with each slot of ``urns.active``. A last time point has w_t = 1 in the first entry.
-
-    Returns
-    -------
-    float
-        Sum of the weights.
-    """
-    return _weigh(
-        urns.counts,
-        urns.arrivals,
-        urns.rows,
-        urns.base,
-        urns.concentration,
-        urns.empty_mass,
-        urns.active,
-        urns.place,
-        urns.size[0],
-        urns.states[t - 1] if urns.neighbours[t] & HAS_PREVIOUS else -1,
-        urns.states[t + 1] if urns.neighbours[t] & HAS_NEXT else -1,
-        likelihoods,
-        weights,
-    )
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def take_out(urns, t, grouped):
-    """Take time point t out of the urns; ``grouped`` as in ``sweep_states``."""
-    add_time(
-        urns.states,
-        urns.persists,
-        urns.neighbours,
-        urns.counts,
-        urns.arrivals,
-        urns.rows,
-        urns.concentration,
-        t,
-        -1.0,
-    )
-    k = urns.states[t]
-    urns.visits[k] -= 1
-    if grouped and urns.visits[k] == 0:
-        close_slot(urns, k)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def log_case_weights(urns, t, kappa_logit, log_likelihoods, weights):
-    """Logarithms of ``case_weights``, every slot on its own; entry 3 is -inf.
-
-    The products of small numbers that ``case_weights`` may lose to underflow are sums here.
-    """
-    L = urns.base.shape[0]
-    row = urns.states[t - 1] + 1 if urns.neighbours[t] & HAS_PREVIOUS else 0
-    has_next = urns.neighbours[t] & HAS_NEXT
-    after = urns.states[t + 1] if has_next else -1
-    log_switch = 0.0 if row == 0 else -softplus(kappa_logit[row - 1])
-    log_into = log_switch - math.log(urns.concentration + urns.rows[DEPARTURES, row])
-    weights[:] = -np.inf
-    for k in range(L):
-        mass = urns.base[k] + urns.counts[row, k]
-        if mass == 0.0:
-            continue
-        w = log_into + math.log(mass) + log_likelihoods[k]
-        if has_next:
-            same_row = 1.0 if k == row - 1 else 0.0
-            onward = urns.base[after] + urns.counts[k + 1, after]
-            onward += same_row if after == k else 0.0
-            if onward > 0.0:
-                weights[DRAW_DRAW + k] = (
-                    w
-                    - softplus(kappa_logit[k])
-                    + math.log(onward)
-                    - math.log(urns.concentration + urns.rows[DEPARTURES, k + 1] + same_row)
-                )
-            if k == after:
-                weights[DRAW_COPY] = w - softplus(-kappa_logit[k])
-        else:
-            weights[DRAW_DRAW + k] = w
-    if row > 0:
-        before = row - 1
-        copy = log_likelihoods[before] - softplus(-kappa_logit[before])
-        if not has_next:
-            weights[COPY_COPY] = copy
-        else:
-            mass = urns.base[after] + urns.counts[row, after]
-            if mass > 0.0:
-                weights[COPY_DRAW] = copy + log_into + math.log(mass)
-            if before == after:
-                weights[COPY_COPY] = copy - softplus(-kappa_logit[before])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -435,7 +255,7 @@ def sweep_states(
         for i in range(n + 1):
             likelihoods[i] -= top
         exp_in_place(likelihoods, n + 1, scratch_a, scratch_b)
-        total = _weigh(
+        total = weigh_cases(
             counts,
             arrivals,
             rows,

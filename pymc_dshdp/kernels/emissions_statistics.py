@@ -1,5 +1,7 @@
 """Sufficient statistics of the emission families, one pass over the data each, and draws."""
 
+import math
+
 import numpy as np
 from numba import njit
 
@@ -57,6 +59,49 @@ def category_counts(z, y, n_states, n_categories):
         for c in range(C):
             out[z[t], c, y[t, c]] += 1.0
     return out
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+def triangularise(rows, starts, out):
+    """Householder triangular factors of blocks of consecutive rows, which are overwritten.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (T, m)
+    starts : ndarray of int, shape (L + 1,)
+        Block k is ``rows[starts[k] : starts[k + 1]]``.
+    out : ndarray of shape (L, m, m)
+        R_k with R_k'R_k = block'block; zero on entry.
+    """
+    m = rows.shape[1]
+    weights = np.empty(m)
+    for k in range(starts.shape[0] - 1):
+        block = rows[starts[k] : starts[k + 1]]
+        n = block.shape[0]
+        for j in range(min(n, m)):
+            largest = 0.0
+            for i in range(j, n):
+                largest = max(largest, abs(block[i, j]))
+            if largest > 0.0:
+                total = 0.0
+                for i in range(j, n):
+                    total += (block[i, j] / largest) ** 2
+                norm = -math.copysign(largest * math.sqrt(total), block[j, j])
+                pivot = block[j, j] - norm
+                weights[:] = 0.0
+                for i in range(j + 1, n):
+                    block[i, j] /= pivot
+                    for c in range(j + 1, m):
+                        weights[c] += block[i, j] * block[i, c]
+                for c in range(j + 1, m):
+                    weights[c] = (weights[c] + block[j, c]) * (pivot / norm)
+                    block[j, c] += weights[c]
+                for i in range(j + 1, n):
+                    for c in range(j + 1, m):
+                        block[i, c] += block[i, j] * weights[c]
+                block[j, j] = norm
+            for c in range(j, m):
+                out[k, j, c] = block[j, c]
 
 
 @njit(cache=True, nogil=True)

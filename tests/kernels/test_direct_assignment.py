@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 
+from pymc_dshdp.kernels import case_table
 from pymc_dshdp.kernels import direct_assignment as kernels
 from pymc_dshdp.kernels.predictive import Table
 from pymc_dshdp.kernels.urns import SWITCH, fill_urns
@@ -68,7 +69,7 @@ def urns_without(states, persists, lengths, t, grouped, base=BASE, logit=LOGIT):
     counts = draws_from_rows(states, persists, lengths)
     visits = np.bincount(states, minlength=L)
     urns = fill_urns(states, persists, np.asarray(lengths), counts, visits, logit, base, grouped)
-    kernels.take_out(urns, t, grouped)
+    case_table.take_out(urns, t, grouped)
     return urns
 
 
@@ -82,7 +83,7 @@ def conditional(states, persists, lengths, t, likelihood, grouped, base=BASE, lo
     else:
         candidates[:n] = likelihood[urns.active[:n]]
     weights = np.zeros(L + 4)
-    total = kernels.case_weights(urns, t, candidates, weights)
+    total = case_table.case_weights(urns, t, candidates, weights)
     ends = np.cumsum(lengths)
     has_next = t + 1 not in ends
     out = {}
@@ -158,8 +159,8 @@ def test_logarithms_of_the_cases_equal_their_weights():
         t = int(rng.integers(6))
         urns = urns_without(states, persists, lengths, t, grouped=False)
         weights, logs = np.zeros(L + 4), np.zeros(L + 4)
-        kernels.case_weights(urns, t, np.append(likelihood, 0.0), weights)
-        kernels.log_case_weights(urns, t, LOGIT, np.log(likelihood), logs)
+        case_table.case_weights(urns, t, np.append(likelihood, 0.0), weights)
+        case_table.log_case_weights(urns, t, LOGIT, np.log(likelihood), logs)
         np.testing.assert_allclose(np.exp(logs), weights, rtol=1e-12, atol=0.0)
 
 

@@ -121,7 +121,10 @@ def test_predictive_is_a_ratio_of_evidences(name):
         include(emission, t, states[t])
 
 
-@pytest.mark.parametrize("name", NAMES)
+WHOLE = [pytest.param(name, marks=pytest.mark.slow) for name in NAMES[3:]]
+
+
+@pytest.mark.parametrize("name", NAMES[:3] + WHOLE)
 def test_sums_do_not_drift(name):
     """10,000 sweeps on one emission: sums kept equal sums afresh, emptied slots the prior."""
     rng = np.random.default_rng(22)

@@ -1,0 +1,142 @@
+"""Emission parameters drawn exactly from their conjugate conditionals."""
+
+import sys
+
+from pymc.model import Model, modelcontext
+from pymc.step_methods.compound import Competence, StepMethodState
+from pymc.step_methods.state import dataclass_state
+from pymc.util import get_random_generator, get_value_vars_from_user_vars
+
+from pymc_dshdp._compat import ChainStep
+from pymc_dshdp.emissions.base import families
+from pymc_dshdp.emissions.conjugate import ConjugateTerm, NotConjugate, find_conjugate
+from pymc_dshdp.structure import has_op
+
+__all__ = ["ConjugateStep"]
+
+FRAMES = 8
+
+
+@dataclass_state
+class ConjugateStepState(StepMethodState):
+    """Sampling state of ``ConjugateStep``."""
+
+
+class ConjugateStep(ChainStep):
+    r"""Draw emission parameters :math:`\theta \mid z, y` from their conjugate conditionals.
+
+    A variable qualifies if a family knows its prior and its likelihood, it enters that likelihood
+    as ``theta[z]`` with ``z`` a ``HiddenStates`` variable, and nothing else (no other random
+    variable, no Potential) depends on it. All L states are drawn, those without observations
+    from the prior. Hyperparameters of the prior may be random variables; they stay with the
+    steps that PyMC gives them.
+
+    ``pm.sample()`` chooses this step by itself where a variable qualifies; give the variable to
+    another step to switch it off: ``pm.sample(step=[pm.NUTS([rate])])``.
+
+    Parameters
+    ----------
+    vars : list
+        Variables that qualify; those that are drawn together (a mean and its covariance under a
+        normal-inverse-Wishart prior) all of them.
+    model : pymc.Model, optional
+    rng : optional
+
+    Raises
+    ------
+    ValueError
+        If a variable does not qualify, saying why; if an observation is outside the support of
+        the likelihood, naming its position.
+
+    Notes
+    -----
+    PyMC asks a step for its competence about a variable without saying in which model, but
+    whether a variable qualifies is a question about the whole model. ``competence`` finds the
+    model as the local variable ``model`` of a calling function, which it is in PyMC's
+    ``assign_step_methods`` whether or not ``pm.sample`` is called inside ``with model:`` and for
+    clones of models too, or else in the model context. If neither has the variable, the step
+    does not claim it and PyMC's choice, exact but slower, stands.
+    """
+
+    name = "conjugate"
+    stats_dtypes_shapes = {}
+    _state_class = ConjugateStepState
+
+    def __init__(
+        self,
+        vars,
+        *,
+        model=None,
+        rng=None,
+        initial_point=None,
+        compile_kwargs=None,
+        blocked=True,
+    ):
+        model = modelcontext(model)
+        values = get_value_vars_from_user_vars(vars, model)
+        self._terms = [ConjugateTerm(model, match) for match in _matches(model, values)]
+        self.vars = [v for term in self._terms for v in term.values]
+        self.blocked = blocked
+        self.rng = get_random_generator(rng)
+
+    def step(self, point):
+        """Draw all variables; see the class."""
+        for term in self._terms:
+            point = {**point, **term.draw(point, self.rng)}
+        return point, []
+
+    @staticmethod
+    def competence(var, has_grad):
+        """Claims variables that qualify; see the notes of the class."""
+        if not any(has_op(var, p.prior) for family in families() for p in family.parameters):
+            return Competence.INCOMPATIBLE
+        model = _model_of(var)
+        if model is None:
+            return Competence.INCOMPATIBLE
+        try:
+            find_conjugate(model, var)
+        except NotConjugate:
+            return Competence.INCOMPATIBLE
+        return Competence.IDEAL
+
+
+def _matches(model, values):
+    """Find the matches of value variables, in their order, each match once."""
+    left, out = list(values), []
+    for value in values:
+        if value not in left:
+            continue
+        rv = model.values_to_rvs[value]
+        try:
+            match = find_conjugate(model, rv)
+        except NotConjugate as error:
+            raise ValueError(
+                f"ConjugateStep cannot draw {rv.name!r}: {error}. Leave it to PyMC's own steps."
+            ) from None
+        together = [model.rvs_to_values[v] for v in match.variables]
+        missing = [v.name for v in together if v not in left]
+        if missing:
+            raise ValueError(
+                f"ConjugateStep: {missing} must be drawn together with {rv.name!r}, but another "
+                "step was given them; give all of them to one step"
+            )
+        left = [v for v in left if v not in together]
+        out.append(match)
+    return out
+
+
+def _model_of(rv):
+    """Find the model that a variable belongs to, among the callers' and the context."""
+    frame = sys._getframe(2)
+    for _ in range(FRAMES):
+        if frame is None:
+            break
+        model = frame.f_locals.get("model")
+        if isinstance(model, Model) and rv in model.basic_RVs:
+            return model
+        frame = frame.f_back
+    try:
+        model = modelcontext(None)
+    except TypeError:
+        return None
+    return model if rv in model.basic_RVs else None

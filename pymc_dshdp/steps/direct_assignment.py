@@ -1,0 +1,254 @@
+"""The direct assignment sampler: states one time point at a time, the rows integrated out."""
+
+from dataclasses import field
+
+import numpy as np
+from pymc.model import modelcontext
+from pymc.stats.convergence import SamplerWarning
+from pymc.step_methods.compound import Competence
+from pymc.step_methods.state import dataclass_state
+from pymc.util import get_random_generator, get_value_vars_from_user_vars
+from rich.progress import TextColumn
+from rich.table import Column
+
+from pymc_dshdp.kernels import direct_assignment as kernels
+from pymc_dshdp.kernels.counts import empty_counts
+from pymc_dshdp.missing import MissingValues
+from pymc_dshdp.steps.collapsed import KeptEmission, find_collapsed
+from pymc_dshdp.steps.weak_limit import (
+    HELD_ITERATIONS,
+    WeakLimitFFBS,
+    WeakLimitFFBSState,
+    _complete_priors,
+    _impossible,
+    _PriorSampler,
+)
+
+__all__ = ["DSBlockGibbs"]
+
+SCANS = ("sequential", "random")
+
+
+def _row_concentration(transition, point):
+    """Alpha beta, the concentration of every row; shape (L,)."""
+    _, alpha = transition._hyper.read(point)
+    return alpha * transition.weights(point)[1]
+
+
+class _DirectSampler(_PriorSampler):
+    """The states, the transition block and the collapsed parameters of one prior."""
+
+    def __init__(self, model, prior, step, start, missing, collapse, scan):
+        if prior.gamma is None:
+            raise ValueError(
+                f"{step}: the transition rows of {prior.states[0].name!r} have no shared weights "
+                "beta; use WeakLimitFFBS for them"
+            )
+        super().__init__(model, prior, step, start, missing)
+        self._random_scan = scan == "random"
+        self.emissions = []
+        for z, table in zip(prior.states, self.tables, strict=True):
+            found = find_collapsed(model, z) if collapse == "auto" else None
+            self.emissions.append(KeptEmission(table) if found is None else found)
+        self.vars += [v for emission in self.emissions for v in emission.values]
+        collapsed = all(emission.collapsed for emission in self.emissions)
+        self.held = 1 if collapsed else HELD_ITERATIONS
+
+    def _paths(self, point):
+        return [np.ravel(point[value.name]) for value in self.paths.values]
+
+    def sweep(self, point, rng):
+        """Draw the states, then the transition block with their w, then collapsed parameters.
+
+        Returns
+        -------
+        point : dict
+        n_occupied : int
+        changes : ndarray of shape (3,)
+            Moves, births and deaths.
+        """
+        logit, pi_bar = self.transition.persistence_and_rows(point)
+        base = _row_concentration(self.transition, point)
+        switches = empty_counts(self.n_states)
+        visits = np.zeros(self.n_states, np.int64)
+        persists = [
+            kernels.draw_persistences(rng, path, lengths, logit, pi_bar, switches, visits)
+            for path, lengths in zip(self._paths(point), self.paths.lengths, strict=True)
+        ]
+        changes = np.zeros(3, np.int64)
+        new = {}
+        for i, (value, path) in enumerate(zip(self.paths.values, self._paths(point), strict=True)):
+            statistics, grouped = self.emissions[i].statistics(point, path)
+            draw = kernels.sweep_states(
+                rng,
+                path,
+                persists[i],
+                self.paths.lengths[i],
+                switches,
+                visits,
+                logit,
+                base,
+                statistics,
+                grouped,
+                self._random_scan,
+            )
+            if draw.impossible_time >= 0:
+                table = self.tables[i]
+                _impossible(value.name, table, table(point), draw.impossible_time)
+            switches, visits = draw.switches, draw.visits
+            changes += draw.moved, draw.births, draw.deaths
+            new[value.name] = draw.states.astype(value.dtype).reshape(point[value.name].shape)
+        point = {**point, **new}
+        persistences = (self.paths.counts(point) - switches)[1:].diagonal()
+        new = self.transition(point, switches, persistences, rng)
+        return self.redraw({**point, **new}, rng), np.count_nonzero(visits), changes
+
+    def redraw(self, point, rng):
+        """Draw the collapsed parameters given the states."""
+        for emission in self.emissions:
+            point = {**point, **emission.draw(point, rng)}
+        return point
+
+
+@dataclass_state
+class DSBlockGibbsState(WeakLimitFFBSState):
+    """Sampling state of ``DSBlockGibbs``."""
+
+    collapse: str | bool = field(metadata={"frozen": True})
+    scan: str = field(metadata={"frozen": True})
+
+
+class DSBlockGibbs(WeakLimitFFBS):
+    r"""Draw the hidden states one at a time with the transition rows integrated out.
+
+    The direct assignment sampler of Zhou, Gao & Paninski (2020), Algorithm 1, for the prior as
+    declared, with its L states. Each iteration draws, exactly and in this order:
+
+    1. :math:`w_t \mid z, \kappa, \bar\pi` for every time point: whether :math:`z_t` is a copy of
+       :math:`z_{t-1}` or a draw from its row;
+    2. :math:`(z_t, w_t, w_{t+1})` jointly, for t = 1, ..., T, given everything else, with
+       :math:`\bar\pi` and :math:`\pi_\mathrm{init}` integrated out (see
+       ``kernels.case_table`` for the cases);
+    3. with these :math:`w`, the table counts, :math:`\gamma`, :math:`\alpha`, :math:`\beta` and
+       last the rows :math:`\bar\pi_j \sim \mathrm{Dir}(\alpha\beta + n_j)` and
+       :math:`\pi_\mathrm{init}`, as in ``WeakLimitFFBS``.
+
+    Unlike ``WeakLimitFFBS`` it moves one state at a time, which is cheap (linear in the number
+    of states) and mixes more slowly along the path. ``pm.sample()`` never chooses it: pass
+    ``step=[DSBlockGibbs([z]), GridRhoStep([z])]``.
+
+    Parameters
+    ----------
+    vars : list
+        All the ``HiddenStates`` variables of one or more priors. The step also owns gamma,
+        alpha, beta (or v), pi_bar and pi_init of these priors.
+    collapse : "auto" or False
+        "auto" (default): integrate emission parameters out of the sweep where the likelihood is
+        of a conjugate family, and redraw them after it; the step then owns them. False: keep
+        all emission parameters as they are during the sweep.
+    scan : "sequential" or "random"
+        Visit the time points in the order of time, or in a new random order each iteration.
+    model : pymc.Model, optional
+    rng : optional
+
+    Raises
+    ------
+    ValueError, pymc.exceptions.SamplingError
+        As ``WeakLimitFFBS``.
+
+    Notes
+    -----
+    Sampler statistics: ``n_occupied``, the number of states visited (over all priors of the
+    step); of the last sweep, ``moved``, the time points whose state changed, ``births``, those
+    that went to a state that nothing else was in, and ``deaths``, those that left a state empty.
+
+    Starting path and the ``warning`` statistic are those of ``WeakLimitFFBS``; the path is held
+    for one iteration where everything is collapsed. When all L states are occupied the sweep
+    goes on, exact for the prior with L states.
+    """
+
+    name = "ds_block_gibbs"
+    stats_dtypes_shapes = {
+        "n_occupied": (np.int64, []),
+        "moved": (np.int64, []),
+        "births": (np.int64, []),
+        "deaths": (np.int64, []),
+        "warning": (SamplerWarning, None),
+    }
+    _state_class = DSBlockGibbsState
+
+    def __init__(
+        self,
+        vars,
+        *,
+        collapse="auto",
+        scan="sequential",
+        model=None,
+        rng=None,
+        initial_point=None,
+        compile_kwargs=None,
+        blocked=True,
+    ):
+        if not (isinstance(collapse, str) and collapse == "auto") and collapse is not False:
+            raise ValueError(f'collapse must be "auto" or False, received {collapse!r}')
+        if scan not in SCANS:
+            raise ValueError(f"scan must be one of {SCANS}, received {scan!r}")
+        model = modelcontext(model)
+        vars = get_value_vars_from_user_vars(vars, model)
+        start = model.initial_point() if initial_point is None else initial_point
+        name = type(self).__name__
+        self.collapse = collapse
+        self.scan = scan
+        priors = _complete_priors(model, vars, name)
+        self._missing = MissingValues(model, [z for prior in priors for z in prior.states])
+        self._priors = [
+            _DirectSampler(model, prior, name, start, self._missing.rvs, collapse, scan)
+            for prior in priors
+        ]
+        self.vars = [v for prior in self._priors for v in prior.vars]
+        self.vars += [model.rvs_to_values[rv] for rv in self._missing.rvs]
+        self.blocked = blocked
+        self.rng = get_random_generator(rng)
+        self.tune = True
+        self.held = self.draws = self.full = 0
+        self.warned = False
+
+    def step(self, point):
+        """Draw the states and the transition block of each prior; see the class."""
+        hold = self.tune and self.held < max(prior.held for prior in self._priors)
+        occupied, changes, full = 0, np.zeros(3, np.int64), False
+        for prior in self._priors:
+            if hold:
+                if self.held == 0:
+                    point = prior.start(point, self.rng)
+                point, n_occupied = prior.draw_transitions(point, self.rng)
+                point = prior.redraw(point, self.rng)
+            else:
+                point, n_occupied, changed = prior.sweep(point, self.rng)
+                changes += changed
+            occupied += n_occupied
+            full |= n_occupied == prior.n_states
+        point = self._missing.draw(point, self.rng)
+        self.held += hold
+        stats = dict(zip(("moved", "births", "deaths"), changes.tolist(), strict=True))
+        return point, [{"n_occupied": occupied, **stats, "warning": self._truncation_warning(full)}]
+
+    @staticmethod
+    def competence(var, has_grad):
+        """Never chosen automatically."""
+        return Competence.INCOMPATIBLE
+
+    @staticmethod
+    def _progressbar_config(n_chains=1):
+        columns = [
+            TextColumn("{task.fields[n_occupied]}", table_column=Column("States", ratio=1)),
+            TextColumn("{task.fields[moved]}", table_column=Column("Moved", ratio=1)),
+        ]
+        return columns, {"n_occupied": [0] * n_chains, "moved": [0] * n_chains}
+
+    @staticmethod
+    def _make_progressbar_update_functions():
+        def update_stats(step_stats):
+            return {key: step_stats[key] for key in ("n_occupied", "moved")}
+
+        return (update_stats,)

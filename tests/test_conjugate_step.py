@@ -1,0 +1,242 @@
+"""ConjugateStep: which variables it takes, and its contract with PyMC."""
+
+import numpy as np
+import pymc as pm
+import pytest
+from emissions.family_models import (
+    COUNTS,
+    FAMILIES,
+    NUMBERS,
+    L,
+    T,
+    build,
+    hidden,
+    normal_inverse_wishart,
+    normal_variance,
+    poisson,
+)
+from models import posterior, read_only, sample
+from pymc.model.fgraph import clone_model
+from pymc.sampling.mcmc import assign_step_methods
+from reference import monte_carlo_error
+
+from pymc_dshdp.steps.conjugate import ConjugateStep
+
+
+def claimed(model, step=None):
+    return sorted(v.name for v in assign_step_methods(model, step)[1].get(ConjugateStep, []))
+
+
+CONJUGATE = {
+    "poisson": ["rate_log__"],
+    "poisson_exponential": ["rate_log__"],
+    "poisson_broadcast": ["rate_log__"],
+    "normal_mean": ["mean"],
+    "normal_mean_scale": ["mean"],
+    "normal_variance": ["mean", "variance_log__"],
+    "normal_variance_outside": ["mean", "variance_log__"],
+    "exponential": ["rate_log__"],
+    "categorical": ["p_simplex__"],
+    "multinomial": ["p_simplex__"],
+    "bernoulli": ["p_logodds__"],
+    "binomial": ["p_logodds__"],
+    "mvnormal": ["mean"],
+    "mvnormal_independent": ["mean"],
+    "normal_inverse_wishart": ["g_Sigma_cholesky__", "g_mu"],
+    "autoregression": ["ar_A", "ar_Sigma_cholesky__"],
+}
+
+
+@pytest.mark.parametrize("declare", FAMILIES, ids=lambda f: f.__name__)
+def test_automatic_assignment(declare):
+    """Outside the model's context, where a step cannot ask for the current model."""
+    assert claimed(build(declare)) == CONJUGATE[declare.__name__]
+
+
+def test_assignment_inside_another_context_and_for_clones():
+    model = build(poisson)
+    clone = clone_model(model)
+    with build(normal_variance):
+        assert claimed(model) == ["rate_log__"]
+        assert claimed(clone) == ["rate_log__"]
+    with clone:
+        assert claimed(clone) == ["rate_log__"]
+
+
+def test_competence_without_a_model_claims_nothing():
+    model = build(poisson)
+    rate = model["rate"]
+    del model
+    assert ConjugateStep.competence(rate, True) == 0
+
+
+def test_explicit_nuts_switches_it_off():
+    model = build(poisson)
+    with model:
+        step = pm.NUTS([model["rate"]])
+    assert claimed(model, [step]) == []
+
+
+def potential(z):
+    rate = pm.Gamma("rate", 1.0, 1.0, shape=L)
+    pm.Poisson("y", rate[z], observed=COUNTS[:, 0])
+    pm.Potential("ordered", pm.math.switch(rate[0] < rate[1], 0.0, -np.inf))
+
+
+def second_dependent(z):
+    rate = pm.Gamma("rate", 1.0, 1.0, shape=L)
+    pm.Poisson("y", rate[z], observed=COUNTS[:, 0])
+    pm.Normal("x", rate.sum(), 1.0, observed=3.0)
+
+
+def twice_in_one_likelihood(z):
+    mean = pm.Normal("mean", shape=L)
+    pm.Normal("y", mean[z], pm.math.exp(mean)[z], observed=NUMBERS[:, 0])
+
+
+def own_transform(z):
+    ordered = pm.distributions.transforms.ordered
+    mean = pm.Normal("mean", shape=L, transform=ordered, initval=np.arange(L))
+    pm.Normal("y", mean[z], 1.0, observed=NUMBERS[:, 0])
+
+
+def wrong_prior(z):
+    pm.Poisson("y", pm.LogNormal("rate", shape=L)[z], observed=COUNTS[:, 0])
+
+
+def shifted(z):
+    pm.Poisson("y", 1.0 + pm.Gamma("rate", 1.0, 1.0, shape=L)[z], observed=COUNTS[:, 0])
+
+
+def lagged(z):
+    pm.Poisson("y", pm.Gamma("rate", 1.0, 1.0, shape=L)[z[1:]], observed=COUNTS[1:, 0])
+
+
+def more_rows(z):
+    pm.Poisson("y", pm.Gamma("rate", 1.0, 1.0, shape=L + 1)[z], observed=COUNTS[:, 0])
+
+
+def time_varying_scale(z):
+    scale = np.linspace(1.0, 2.0, T)
+    pm.Normal("y", pm.Normal("mean", shape=L)[z], scale, observed=NUMBERS[:, 0])
+
+
+def masked(z):
+    y = np.ma.masked_equal(COUNTS[:, 0], COUNTS[0, 0])
+    with pytest.warns(UserWarning, match="missing values"):
+        pm.Poisson("y", pm.Gamma("rate", 1.0, 1.0, shape=L)[z], observed=y)
+
+
+NOT_CONJUGATE = {
+    potential: "'ordered' also depends on 'rate'",
+    second_dependent: "'x' also depends on 'rate'",
+    twice_in_one_likelihood: "'mean' enters 'y' more than once",
+    own_transform: "'mean' has a transform of its own",
+    wrong_prior: "no conjugate family knows how 'rate' enters a likelihood",
+    shifted: "'y' does not use 'rate' as",
+    lagged: "'y' does not use 'rate' as",
+    more_rows: "'rate' does not have 3 rows",
+    time_varying_scale: "a parameter of 'y' varies other than with 'z'",
+    masked: "'rate'",
+}
+
+
+@pytest.mark.parametrize("declare", NOT_CONJUGATE, ids=lambda f: f.__name__)
+def test_what_is_left_to_pymc(declare):
+    """Fails if only the likelihood's own parameter is looked at, not the rest of the model."""
+    model = build(declare)
+    assert claimed(model) == []
+    [name] = {"rate", "mean"} & set(model.named_vars)
+    with pytest.raises(ValueError, match="ConjugateStep cannot draw") as error:
+        ConjugateStep([model[name]], model=model)
+    assert NOT_CONJUGATE[declare] in str(error.value)
+
+
+def test_variables_drawn_together_must_be_given_together():
+    model = build(normal_inverse_wishart)
+    with pytest.raises(ValueError, match=r"\['g_mu'\] must be drawn together with 'g_Sigma'"):
+        ConjugateStep([model["g_Sigma"]], model=model)
+
+
+def test_step_contract():
+    """The point keeps its keys and arrays; a saved state repeats the draws."""
+    model = build(normal_variance)
+    step = ConjugateStep([model["mean"], model["variance"]], model=model, rng=3)
+    assert [v.name for v in step.vars] == ["mean", "variance_log__"]
+    point = read_only(model.initial_point())
+    state = step.sampling_state
+    first, stats = step.step(point)
+    assert list(first) == list(point)
+    assert stats == []
+    for value in model.value_vars:
+        assert first[value.name].dtype == np.dtype(value.dtype)
+        assert first[value.name].shape == point[value.name].shape
+    step.sampling_state = state
+    second, _ = step.step(point)
+    for name in ("mean", "variance_log__"):
+        np.testing.assert_array_equal(first[name], second[name])
+        assert not np.array_equal(first[name], point[name])
+
+
+def test_untransformed_rates():
+    """Draws on the log scale are exponentiated where the variable has no transform."""
+    with pm.Model() as model:
+        z = hidden()
+        rate = pm.Gamma("rate", 50.0, 1.0, shape=L, default_transform=None)
+        pm.Poisson("y", rate[z], observed=COUNTS[:, 0])
+    step = ConjugateStep([rate], model=model, rng=0)
+    new, _ = step.step(model.initial_point())
+    assert np.all((new["rate"][:2] > 20.0) & (new["rate"][:2] < 90.0))
+
+
+def test_prior_draws_underflow_without_harm():
+    """A prior draw of exp(-1e4) is 0 as a number but finite as a value."""
+    with pm.Model() as model:
+        z = hidden()
+        rate = pm.Gamma("rate", 1e-4, 1.0, shape=L)
+        pm.Poisson("y", rate[z], observed=0 * COUNTS[:, 0])
+    step = ConjugateStep([rate], model=model, rng=0)
+    point = model.initial_point()
+    for _ in range(50):
+        point, _ = step.step(point)
+        assert np.isfinite(point["rate_log__"]).all()
+    assert point["rate_log__"].min() < -700.0
+
+
+def test_sampling():
+    model = build(poisson)
+    idata = sample(model, draws=10, tune=10, compile_kwargs={"mode": "NUMBA"})
+    rate = posterior(idata)["rate"]
+    assert rate.shape == (2, 10, L, 2)
+    assert not np.array_equal(rate[0], rate[1])
+
+
+def two_levels(z):
+    pm.Poisson("y", pm.Gamma("theta", 2.0, 0.5, shape=L)[z], observed=COUNTS[:, 0])
+
+
+def two_means(z):
+    pm.Normal("y", pm.Normal("theta", 0.0, 3.0, shape=L)[z], 1.5, observed=NUMBERS[:, 0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("declare", [two_levels, two_means], ids=lambda f: f.__name__)
+def test_same_posterior_as_nuts(declare):
+    """Fails if the Gamma rate lacks n_k, or the prior precision is counted per observation."""
+    model = build(declare)
+    results = []
+    for nuts in (False, True):
+        step = [pm.NUTS([model["theta"]], model=model)] if nuts else None
+        idata = sample(model, draws=3000, tune=1000, step=step, compile_kwargs={"mode": "NUMBA"})
+        draws = posterior(idata)
+        theta, z = np.sort(draws["theta"], axis=-1), draws["z"]
+        same = z[..., :, None] == z[..., None, :]
+        summaries = [*np.moveaxis(theta, -1, 0), *np.moveaxis(theta**2, -1, 0)]
+        summaries += [same[..., 0, 2], same[..., 3, 7], same.mean(axis=(-2, -1))]
+        mean = np.array([s.mean() for s in summaries])
+        error = np.array(
+            [np.sqrt(sum(monte_carlo_error(chain) ** 2 for chain in s)) / len(s) for s in summaries]
+        )
+        results.append((mean, error))
+    (a, error_a), (b, error_b) = results
+    assert np.abs((a - b) / np.hypot(error_a, error_b)).max() < 4.0
