@@ -14,7 +14,7 @@ import pymc_dshdp as dshdp
 from pymc_dshdp.kernels.direct_assignment import draw_persistences
 from pymc_dshdp.kernels.predictive import Table
 from pymc_dshdp.steps.direct_assignment import DSBlockGibbs
-from pymc_dshdp.steps.weak_limit import FULL_DRAWS, HELD_ITERATIONS
+from pymc_dshdp.steps.states import FULL_DRAWS, HELD_ITERATIONS
 
 
 @pytest.fixture(scope="module", autouse=True)

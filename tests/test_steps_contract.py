@@ -12,7 +12,7 @@ from pymc.sampling.mcmc import assign_step_methods, instantiate_steppers
 from pymc.step_methods.compound import CompoundStep
 
 import pymc_dshdp as dshdp
-from pymc_dshdp.steps.weak_limit import FULL_DRAWS, HELD_ITERATIONS
+from pymc_dshdp.steps.states import FULL_DRAWS, HELD_ITERATIONS
 
 STEPS = [dshdp.WeakLimitFFBS, dshdp.GridRhoStep]
 

@@ -3,25 +3,21 @@
 from dataclasses import field
 
 import numpy as np
-from pymc.model import modelcontext
 from pymc.stats.convergence import SamplerWarning
 from pymc.step_methods.compound import Competence
 from pymc.step_methods.state import dataclass_state
-from pymc.util import get_random_generator, get_value_vars_from_user_vars
 from rich.progress import TextColumn
 from rich.table import Column
 
 from pymc_dshdp.kernels import direct_assignment as kernels
 from pymc_dshdp.kernels.counts import empty_counts
-from pymc_dshdp.missing import MissingValues
 from pymc_dshdp.steps.collapsed import KeptEmission, find_collapsed
-from pymc_dshdp.steps.weak_limit import (
+from pymc_dshdp.steps.states import (
     HELD_ITERATIONS,
-    WeakLimitFFBS,
-    WeakLimitFFBSState,
-    _complete_priors,
-    _impossible,
-    _PriorSampler,
+    PriorSampler,
+    StatesStep,
+    StatesStepState,
+    raise_impossible,
 )
 
 __all__ = ["DSBlockGibbs"]
@@ -29,13 +25,7 @@ __all__ = ["DSBlockGibbs"]
 SCANS = ("sequential", "random")
 
 
-def _row_concentration(transition, point):
-    """Alpha beta, the concentration of every row; shape (L,)."""
-    _, alpha = transition._hyper.read(point)
-    return alpha * transition.weights(point)[1]
-
-
-class _DirectSampler(_PriorSampler):
+class _DirectSampler(PriorSampler):
     """The states, the transition block and the collapsed parameters of one prior."""
 
     def __init__(self, model, prior, step, start, missing, collapse, scan):
@@ -68,7 +58,7 @@ class _DirectSampler(_PriorSampler):
             Moves, births and deaths.
         """
         logit, pi_bar = self.transition.persistence_and_rows(point)
-        base = _row_concentration(self.transition, point)
+        base = self.transition.row_concentration(point)
         switches = empty_counts(self.n_states)
         visits = np.zeros(self.n_states, np.int64)
         persists = [
@@ -94,7 +84,7 @@ class _DirectSampler(_PriorSampler):
             )
             if draw.impossible_time >= 0:
                 table = self.tables[i]
-                _impossible(value.name, table, table(point), draw.impossible_time)
+                raise_impossible(value.name, table, table(point), draw.impossible_time)
             switches, visits = draw.switches, draw.visits
             changes += draw.moved, draw.births, draw.deaths
             new[value.name] = draw.states.astype(value.dtype).reshape(point[value.name].shape)
@@ -111,14 +101,14 @@ class _DirectSampler(_PriorSampler):
 
 
 @dataclass_state
-class DSBlockGibbsState(WeakLimitFFBSState):
+class DSBlockGibbsState(StatesStepState):
     """Sampling state of ``DSBlockGibbs``."""
 
     collapse: str | bool = field(metadata={"frozen": True})
     scan: str = field(metadata={"frozen": True})
 
 
-class DSBlockGibbs(WeakLimitFFBS):
+class DSBlockGibbs(StatesStep):
     r"""Draw the hidden states one at a time with the transition rows integrated out.
 
     The direct assignment sampler of Zhou, Gao & Paninski (2020), Algorithm 1, for the prior as
@@ -193,25 +183,11 @@ class DSBlockGibbs(WeakLimitFFBS):
             raise ValueError(f'collapse must be "auto" or False, received {collapse!r}')
         if scan not in SCANS:
             raise ValueError(f"scan must be one of {SCANS}, received {scan!r}")
-        model = modelcontext(model)
-        vars = get_value_vars_from_user_vars(vars, model)
-        start = model.initial_point() if initial_point is None else initial_point
-        name = type(self).__name__
         self.collapse = collapse
         self.scan = scan
-        priors = _complete_priors(model, vars, name)
-        self._missing = MissingValues(model, [z for prior in priors for z in prior.states])
-        self._priors = [
-            _DirectSampler(model, prior, name, start, self._missing.rvs, collapse, scan)
-            for prior in priors
-        ]
-        self.vars = [v for prior in self._priors for v in prior.vars]
-        self.vars += [model.rvs_to_values[rv] for rv in self._missing.rvs]
-        self.blocked = blocked
-        self.rng = get_random_generator(rng)
-        self.tune = True
-        self.held = self.draws = self.full = 0
-        self.warned = False
+        self._prepare(
+            vars, model, rng, initial_point, blocked, _DirectSampler, collapse=collapse, scan=scan
+        )
 
     def step(self, point):
         """Draw the states and the transition block of each prior; see the class."""

@@ -126,6 +126,11 @@ class TransitionUpdate(_Rows):
         sticks = np.asarray(point[self._sticks.name], dtype="float64")
         return sticks, kernels.stick_breaking_weights(sticks)
 
+    def row_concentration(self, point):
+        """Alpha beta, the concentration of every row; shape (L,)."""
+        _, alpha = self._hyper.read(point)
+        return alpha * self.weights(point)[1]
+
     def __call__(self, point, switches, persistences, rng):
         """Draw the block given n and W; returns new values by the name of their variables."""
         gamma, alpha = self._hyper.read(point)

@@ -1,0 +1,168 @@
+"""What the samplers of the states share: their priors, the start, the hold and the warning."""
+
+import numpy as np
+from pymc.exceptions import SamplingError
+from pymc.model import modelcontext
+from pymc.stats.convergence import SamplerWarning, WarningType
+from pymc.step_methods.compound import StepMethodState
+from pymc.step_methods.state import dataclass_state
+from pymc.util import get_random_generator, get_value_vars_from_user_vars
+
+from pymc_dshdp._compat import ChainStep
+from pymc_dshdp.kernels.counts import occupied_states
+from pymc_dshdp.loglik import LogLikelihoodTable
+from pymc_dshdp.missing import MissingValues, is_missing_observation
+from pymc_dshdp.starting import initial_path, is_default_start
+from pymc_dshdp.steps._common import PathReader, select_priors
+from pymc_dshdp.steps.transition import transition_update
+from pymc_dshdp.structure import find_priors
+
+__all__ = ["HELD_ITERATIONS", "PriorSampler", "StatesStep", "StatesStepState", "raise_impossible"]
+
+HELD_ITERATIONS = 50
+FULL_SHARE = 0.01
+FULL_DRAWS = 100
+
+
+@dataclass_state
+class StatesStepState(StepMethodState):
+    """Sampling state of a step that draws hidden states."""
+
+    tune: bool
+    held: int
+    draws: int
+    full: int
+    warned: bool
+
+
+class PriorSampler:
+    """The states and the transition block of one prior."""
+
+    def __init__(self, model, prior, step, start, missing):
+        self.n_states = prior.n_states
+        self.truncated = prior.gamma is not None
+        self.paths = PathReader(model, prior, start)
+        self.tables = [
+            LogLikelihoodTable(model, z, prior.n_states, missing, start) for z in prior.states
+        ]
+        self.transition = transition_update(model, prior, step)
+        for value, table in zip(self.paths.values, self.tables, strict=True):
+            ell = table(start)
+            hopeless = np.flatnonzero(~np.isfinite(ell).any(axis=1) | np.isnan(ell).any(axis=1))
+            if hopeless.size:
+                raise_impossible(value.name, table, ell, hopeless[0])
+        self.exclusive = [model.rvs_to_values[rv] for rv in self.transition.rvs]
+        self.vars = self.paths.values + self.exclusive
+
+    def start(self, point, rng):
+        """Replace default starting paths by segmentations of the data."""
+        new = {}
+        for value, table in zip(self.paths.values, self.tables, strict=True):
+            if is_default_start(point[value.name], self.n_states):
+                path = initial_path(table, self.n_states, rng)
+                new[value.name] = path.astype(value.dtype).reshape(point[value.name].shape)
+        return {**point, **new}
+
+    def draw_transitions(self, point, rng):
+        """Draw the transition block; returns the point and the number of occupied states."""
+        counts = self.paths.counts(point)
+        switches, persistences = self.transition.split(point, counts, rng)
+        new = self.transition(point, switches, persistences, rng)
+        return {**point, **new}, occupied_states(counts)
+
+
+def raise_impossible(name, table, ell, time):
+    """Raise for an observation without a finite log-density, naming its time point."""
+    index = np.unravel_index(time, table.shape)
+    where = int(index[0]) if len(index) == 1 else tuple(int(i) for i in index)
+    row = ell[time]
+    if np.isnan(row).any():
+        what = "is NaN for some state"
+        hint = "a parameter has left its support, or the data contain NaN (mask them instead)"
+    elif np.isposinf(row).any():
+        what = "is infinite for some state"
+        hint = "a scale parameter has collapsed to 0; give it a prior that keeps away from 0"
+    else:
+        what = "is -inf in every state that can be reached"
+        hint = "the observation is impossible under the model; check it, or widen the likelihood"
+    raise SamplingError(
+        f"The log-density of {', '.join(table.names)} at {name}[{where}] {what}: {hint}."
+    )
+
+
+class StatesStep(ChainStep):
+    """A step that owns hidden states and the transition block of their priors.
+
+    Subclasses call ``_prepare`` in their constructor, and implement ``step``.
+    """
+
+    _state_class = StatesStepState
+
+    def _prepare(self, vars, model, rng, initial_point, blocked, sampler=PriorSampler, **settings):
+        """Set up the priors of the given variables; ``settings`` go to each prior's sampler."""
+        model = modelcontext(model)
+        vars = get_value_vars_from_user_vars(vars, model)
+        start = model.initial_point() if initial_point is None else initial_point
+        name = type(self).__name__
+        priors = _complete_priors(model, vars, name)
+        self._missing = MissingValues(model, [z for prior in priors for z in prior.states])
+        self._priors = [
+            sampler(model, prior, name, start, self._missing.rvs, **settings) for prior in priors
+        ]
+        self.vars = [v for prior in self._priors for v in prior.vars]
+        self.vars += [model.rvs_to_values[rv] for rv in self._missing.rvs]
+        self.blocked = blocked
+        self.rng = get_random_generator(rng)
+        self.tune = True
+        self.held = self.draws = self.full = 0
+        self.warned = False
+
+    def _truncation_warning(self, full):
+        if self.tune:
+            return None
+        self.draws += 1
+        self.full += bool(full)
+        if self.warned or self.draws < FULL_DRAWS or self.full <= FULL_SHARE * self.draws:
+            return None
+        self.warned = True
+        return SamplerWarning(
+            WarningType.BAD_PARAMS,
+            f"All states of the truncation were occupied in {self.full} of {self.draws} draws; "
+            "raise n_states, so that the truncation does not shape the posterior.",
+            "warn",
+        )
+
+    def _begin_chain(self, steps):
+        owned = {v.name for prior in self._priors for v in prior.exclusive}
+        for other in steps:
+            if isinstance(other, StatesStep):
+                continue
+            shared = owned & {v.name for v in other.vars}
+            if shared:
+                raise ValueError(
+                    f"{type(other).__name__} was given {sorted(shared)}, which only "
+                    f"{type(self).__name__} can draw exactly; leave them out of the other step"
+                )
+
+
+def _complete_priors(model, vars, step):
+    """Priors of the given variables, all of whose states are given, as is what else must be."""
+    missing = {model.rvs_to_values[v] for v in model.free_RVs if is_missing_observation(v)}
+    given = set(vars) - missing
+    priors = select_priors(model, find_priors(model), [v for v in vars if v in given], step)
+    for prior in priors:
+        states = [model.rvs_to_values[z] for z in prior.states]
+        missing = [v.name for v in states if v not in given]
+        if missing:
+            raise ValueError(
+                f"{step}: the states {missing} share the prior of the variables given and must be "
+                f"drawn by the same step; pass all of {[v.name for v in states]}"
+            )
+        block = [model.rvs_to_values[rv] for rv in prior.transition_variables(model)]
+        missing = [v.name for v in block if v not in given]
+        if missing and len(missing) < len(block):
+            raise ValueError(
+                f"{step}: {missing} must be drawn together with the rest of the prior's "
+                "transition variables, but another step was given them; leave them out of it"
+            )
+    return priors
