@@ -53,7 +53,7 @@ def run(model, which, y, path, sweeps, seed):
     point = {**model.initial_point(), "z": path.astype(model["z"].dtype)}
     steps = [steps[-1], *reversed(steps[:-1])]  # the means first, given the path
     out = np.empty((sweeps, len(NAMES)))
-    pairs = rng.integers(len(y), size=(2, 400))
+    pairs = np.random.default_rng(0).integers(len(y), size=(2, 400))
     warm_up = sweeps // 10
     for i in range(-warm_up, sweeps):
         for step in steps:
@@ -92,10 +92,7 @@ def assert_agree(model, y, path, first, second, sweeps, seed):
     ],
 )
 def test_simulated_series(which, seed):
-    """Means of label-invariant statistics within 4 Monte-Carlo errors.
-
-    Fails if the self-persistence of the cases (1, 0) is weighed with one draw too many.
-    """
+    """Means of label-invariant statistics within 4 Monte-Carlo errors."""
     path, y = simulate(seed)
     model = declare(y, 6, 2.5, 3.0, 1.0)
     assert_agree(model, y, path, which, "weak limit", 6_000, seed)
@@ -103,10 +100,20 @@ def test_simulated_series(which, seed):
 
 @pytest.mark.slow
 def test_series_of_the_paper():
-    """Eight Gaussian states with self-persistence of their own."""
+    """Eight Gaussian states with self-persistence of their own.
+
+    The direct sampler moves slowly along so long a path, so that the error is taken from the
+    spread of several chains, not from within one.
+    """
     if not DATA.exists():
         pytest.skip(f"{DATA.name} is not beside the checkout")
     content = np.load(DATA, allow_pickle=True)
     y, path = content["yt"].astype(float).ravel(), content["zt"].astype(int).ravel()
     model = declare(y, 14, 0.0, float(y.std() * 2.0), 0.5)
-    assert_agree(model, y, path, "collapsed", "weak limit", 20_000, 7)
+    means = [
+        np.array([run(model, which, y, path, 5_000, seed).mean(axis=0) for seed in range(8)])
+        for which in ("collapsed", "weak limit")
+    ]
+    errors = [chains.std(axis=0, ddof=1) / np.sqrt(len(chains)) for chains in means]
+    z = (means[0].mean(axis=0) - means[1].mean(axis=0)) / np.hypot(*errors)
+    assert np.abs(z).max() < 4.0, dict(zip(NAMES, z.round(1), strict=True))
