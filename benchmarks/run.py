@@ -103,7 +103,6 @@ def iteration():
         [look_up] = sampler.tables
         ell = look_up(point)
         initial, P = sampler.transition.transition_probabilities(point)
-        counts = sampler.paths.counts(point)
         paths, update = steps[1]._updates[0]
         u = steps[0].rng.random(len(ell))
         parts = {
@@ -113,13 +112,10 @@ def iteration():
                     ell, initial, P, sampler.paths.lengths[0], u
                 )
             ),
-            "counts": 2 * milliseconds(lambda: sampler.paths.counts(point)),
-            "transition block": milliseconds(
-                lambda: sampler.transition(
-                    point, sampler.transition.switches(point, counts, steps[0].rng), steps[0].rng
-                )
+            "counts and transition block": milliseconds(lambda: sampler.draw_transitions(point)),
+            "counts and self-persistence block": milliseconds(
+                lambda: update(point, paths.counts(point), steps[1].rng)
             ),
-            "self-persistence block": milliseconds(lambda: update(point, counts, steps[1].rng)),
         }
     return total, parts
 

@@ -44,6 +44,7 @@ class StickyHDP(TransitionPrior):
         super().__init__(name, n_states, dims)
         gamma, s = self._checked("gamma", gamma), self._checked("s", s)
         phi = self._checked("phi", phi, 1.0)
+        self._check_distinct(gamma, s, phi)
         self._check_weights(weights)
 
         self._declare_coords()
@@ -86,6 +87,7 @@ class HDP(TransitionPrior):
     ):
         super().__init__(name, n_states, dims)
         gamma, alpha = self._checked("gamma", gamma), self._checked("alpha", alpha)
+        self._check_distinct(gamma, alpha)
         self._check_weights(weights)
 
         self._declare_coords()

@@ -152,13 +152,16 @@ class LogLikelihoodTable:
             table += term(point)
         if len(self._by_family) == len(self.names):
             return table
+        first = {}
         for low in range(0, self.n_states, self._chunk):
             states = np.arange(low, min(low + self._chunk, self.n_states))
             paths = np.broadcast_to(states[:, None], (len(states), self._T))
             values = self._evaluate(point, paths)
-            for value, add, constant in zip(values, self._adders, self._constants, strict=True):
+            parts = zip(values, self._adders, self._constants, strict=True)
+            for i, (value, add, constant) in enumerate(parts):
                 if constant.size:
-                    _check_constant(value, constant, self.names)
+                    first.setdefault(i, value[:1, constant])
+                    _check_constant(first[i], value[:, constant], constant, self.names)
                 add(table[:, low : low + len(states)], value)
         return table
 
@@ -353,17 +356,17 @@ def _features(data, kind, time, T):
         return (out - np.nanmean(out, axis=0)) / np.where(spread > 0, spread, 1.0)
 
 
-def _check_constant(values, constant, names):
+def _check_constant(first, values, constant, names):
     """Raise if elements of unknown time depend on the states, or are impossible in all."""
-    values = values[:, constant]
-    if not np.all(np.isfinite(values) | (values == np.inf)):
-        element = constant[np.flatnonzero(~np.isfinite(values).all(axis=0))[0]]
+    hopeless = np.flatnonzero(~np.isfinite(values).any(axis=0))
+    if hopeless.size:
+        element = constant[hopeless[0]]
         raise SamplingError(
             f"Element {element} of the log-density of {' or '.join(names)} is -inf or NaN in "
             "every state: the observation is impossible under the model; check it, or widen the "
             "likelihood."
         )
-    if np.any(_differs(values[:1], values)):
+    if not np.all(_agrees(first, values)):
         raise SamplingError(
             f"An element of {' or '.join(names)} that did not depend on the states at the points "
             "probed does so now, so that its time is not known. Rewrite the likelihood so that it "

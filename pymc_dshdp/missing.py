@@ -12,6 +12,7 @@ from pymc.pytensorf import find_rng_nodes, reseed_rngs
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant
 from pytensor.graph.traversal import ancestors, explicit_graph_inputs
+from pytensor.tensor.random.op import RNGConsumerOp
 
 from pymc_dshdp.distributions import HiddenPathRV
 from pymc_dshdp.structure import has_op, in_values
@@ -29,7 +30,14 @@ def is_missing_observation(rv):
     """
     if rv.name is None or not rv.name.endswith(SUFFIX) or has_op(rv, PartialObservedRV):
         return False
-    return any(has_op(v, HiddenPathRV) for v in ancestors([rv]))
+    behind = list(rv.owner.inputs)
+    while behind:
+        node = behind.pop()
+        if has_op(node, HiddenPathRV):
+            return True
+        if node.owner is not None and not has_op(node, RNGConsumerOp):
+            behind += node.owner.inputs
+    return False
 
 
 class MissingValues:

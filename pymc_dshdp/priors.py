@@ -4,8 +4,6 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
-from pytensor.graph.traversal import ancestors
-from pytensor.tensor.random.op import RNGConsumerOp
 
 from pymc_dshdp.distributions import (
     SelfPersistence,
@@ -14,7 +12,7 @@ from pymc_dshdp.distributions import (
     TransitionRows,
     stick_breaking_weights,
 )
-from pymc_dshdp.structure import support
+from pymc_dshdp.structure import depends_on_random_variables, support
 
 __all__ = ["DSHDP", "TransitionPrior"]
 
@@ -25,12 +23,6 @@ def tag(rv, name, role):
     """Mark a variable as part of a prior; plain strings survive cloning, copying and pickling."""
     rv.tag.dshdp = (name, role)
     return rv
-
-
-def _depends_on_random_variables(node):
-    return any(
-        a.owner is not None and isinstance(a.owner.op, RNGConsumerOp) for a in ancestors([node])
-    )
 
 
 def _state_dims(model, name, n_states, dims):
@@ -155,12 +147,20 @@ class TransitionPrior:
                     f"support ({low:.3g}, {high:.3g}); use for example pm.Gamma, pm.Uniform or "
                     "pm.Truncated with these bounds"
                 )
-        elif _depends_on_random_variables(given):
+        elif depends_on_random_variables([given]):
             raise ValueError(
                 f"{where} must not be an expression of random variables, received {given}; declare "
                 f"{role} itself as a random variable, {role}=pm.Gamma(...), say"
             )
         return given
+
+    def _check_distinct(self, *checked):
+        given = [v for v in checked if v in self.model.free_RVs]
+        if len(set(given)) < len(given):
+            raise ValueError(
+                f"{self.name}: each hyperparameter needs a variable of its own, received "
+                f"{[v.name for v in given]}"
+            )
 
     def _declared(self, role, checked, default, tagged=None):
         """Declare the default of a hyperparameter that was not given; tag the variable."""
@@ -302,6 +302,7 @@ class DSHDP(TransitionPrior):
             )
         gamma, alpha = self._checked("gamma", gamma), self._checked("alpha", alpha)
         phi, eta = self._checked("phi", phi, 1.0), self._checked("eta", eta, 2.0)
+        self._check_distinct(gamma, alpha, phi, eta)
         rho = None if rho is None else self._checked_rho(rho)
         kappa = None if kappa is None else self._checked_kappa(kappa)
         self._check_weights(weights)
@@ -362,4 +363,14 @@ class DSHDP(TransitionPrior):
             return pt.full((self.n_states,), kappa)
         if kappa.type.shape[0] not in (None, self.n_states):
             raise ValueError(f"{shape_error}shape {kappa.type.shape}")
+        if kappa in self.model.free_RVs:
+            transform = self.model.rvs_to_transforms[kappa]
+            elementwise = getattr(transform, "ndim_supp", 0) == 0
+            low, high = support(self.model, kappa) if elementwise else (np.nan, np.nan)
+            if not (low >= 0.0 and high <= 1.0):
+                raise ValueError(
+                    f"{where}={kappa.name!r} must have independent components with support in "
+                    f"(0, 1), received support ({low:.3g}, {high:.3g}) and transform {transform}; "
+                    "use for example pm.Beta"
+                )
         return kappa

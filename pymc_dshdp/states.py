@@ -95,8 +95,9 @@ def _layout(model, name, length, dims, lengths, shape):
 def HiddenStates(name, prior, *, length=None, dims=None, lengths=None, shape=None):
     """Hidden states z of a hidden Markov model with the given transition prior.
 
-    Use the result as an integer index: ``rate[z]`` has the shape of ``z``. The auxiliary w_t of
-    the paper (persist or switch) is summed out.
+    Use the result as an integer index: ``rate[z]`` has the shape of ``z``. Its dtype is small to
+    keep results small; for arithmetic such as ``z * K + x`` use ``z.astype("int64")``. The
+    auxiliary w_t of the paper (persist or switch) is summed out.
 
     Sampling starts from ``initvals[name]`` if that is given to ``pm.sample``. By default (all
     states equal to L - 1, the sign for it) it starts from a segmentation of the data into

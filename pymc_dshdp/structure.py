@@ -16,6 +16,7 @@ from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.traversal import ancestors, explicit_graph_inputs
 from pytensor.tensor.elemwise import DimShuffle
+from pytensor.tensor.random.op import RNGConsumerOp
 from pytensor.tensor.shape import SpecifyShape
 
 from pymc_dshdp.distributions import (
@@ -46,16 +47,30 @@ def unwrap(variable):
 
 
 def support(model, rv):
-    """Bounds (low, high) of a free scalar variable, read from its transform.
+    """Bounds (low, high) of a free variable, read from its transform.
 
-    Bounds that depend on other random variables are those at a draw of them.
+    Raises
+    ------
+    ValueError
+        If they depend on random variables: a step of those would move this variable too.
     """
     transform = model.rvs_to_transforms[rv]
     if transform is None:
         return -np.inf, np.inf
     ends = [transform.backward(pt.constant(x), *rv.owner.inputs) for x in (-700.0, 700.0)]
-    low, high = (float(pm.draw(end, random_seed=0)) for end in ends)
+    if depends_on_random_variables(ends):
+        raise ValueError(
+            f"{rv.name!r} has bounds that are random variables; give it constant bounds, or a "
+            "prior without bounds of its own such as pm.Gamma or pm.HalfNormal"
+        )
+    low, high = pm.draw(ends, random_seed=0)
+    low, high = float(np.min(low)), float(np.max(high))
     return low, np.inf if high > 1e200 else high
+
+
+def depends_on_random_variables(nodes):
+    """Whether graphs contain random variables."""
+    return any(has_op(v, RNGConsumerOp) for v in ancestors(nodes))
 
 
 def role_of(rv):
@@ -142,11 +157,16 @@ def _prior_of(model, z):
             )
     alpha, beta = (unwrap(v) for v in pi_bar.owner.inputs[2:])
     gamma = fractions = phi = eta = sticky = None
-    if has_op(beta, SymmetricWeightsRV):
+    if has_op(beta, SymmetricWeightsRV) and beta in model.free_RVs:
         gamma = unwrap(beta.owner.inputs[2])
     for v in ancestors([beta], blockers=model.basic_RVs):
         if has_op(v, StickFractionsRV):
             fractions, gamma = v, unwrap(v.owner.inputs[2])
+    if gamma is None and depends_on_random_variables([alpha, beta]):
+        raise ValueError(
+            f"The weights beta of {z.name!r} must be free while alpha is; undo the pm.do or "
+            "pm.observe on them, or fix alpha too"
+        )
     if has_op(kappa, SelfPersistenceRV):
         phi, eta = (unwrap(v) for v in kappa.owner.inputs[2:])
     if has_op(kappa, StickyPersistenceRV):
@@ -288,4 +308,5 @@ def prior_log_density(model, rv):
     x = pt.vector("x", dtype=rv.dtype)
     scalar = pt.scalar("x_scalar", dtype=rv.dtype)
     [graph] = in_values(model, [pm.logp(rv, scalar)])
-    return point_function([vectorize_graph(graph, {scalar: x})], [x])
+    evaluate = point_function([vectorize_graph(graph, {scalar: x})], [x])
+    return lambda point, values: evaluate(point, np.asarray(values, rv.dtype))

@@ -49,7 +49,14 @@ def parametric():
     )
 
 
-BUILDERS = [sticky, sticky_by_sticks, sticky_user_priors, plain, plain_by_sticks, parametric]
+BUILDERS = [
+    sticky_by_sticks,
+    sticky_user_priors,
+    plain,
+    parametric,
+    pytest.param(sticky, marks=pytest.mark.slow),
+    pytest.param(plain_by_sticks, marks=pytest.mark.slow),
+]
 
 
 def with_more(draws):

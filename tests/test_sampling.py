@@ -113,12 +113,14 @@ def rho_pair():
 
 WEAK, STICKS = "weak-limit", "stick-breaking"
 PRIORS = [
-    (default, WEAK), (default, STICKS), (gamma_lognormal, WEAK), (gamma_lognormal, STICKS),
-    (alpha_half_normal, WEAK), (alpha_exponential, WEAK), (alpha_hierarchical, WEAK),
-    (phi_beta, WEAK), (phi_narrow, WEAK), (eta_uniform, WEAK),
-    (eta_fixed, WEAK), (kappa_beta, WEAK), (kappa_logit_normal, WEAK), (kappa_fixed, WEAK),
+    (default, WEAK), (default, STICKS), (gamma_lognormal, WEAK), (alpha_half_normal, WEAK),
+    (phi_narrow, WEAK), (eta_fixed, WEAK), (kappa_beta, WEAK), (kappa_fixed, WEAK),
 ]  # fmt: skip
-SLOW_PRIORS = [(gamma_hierarchical_scale, WEAK), (rho_pair, WEAK)]
+SLOW_PRIORS = [
+    (gamma_lognormal, STICKS), (alpha_exponential, WEAK), (alpha_hierarchical, WEAK),
+    (gamma_hierarchical_scale, WEAK), (phi_beta, WEAK), (eta_uniform, WEAK),
+    (kappa_logit_normal, WEAK), (rho_pair, WEAK),
+]  # fmt: skip
 POSITIVE = (
     "alpha",
     "gamma",

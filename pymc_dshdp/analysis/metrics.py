@@ -91,9 +91,10 @@ def align_to(z, z_true):
     out = np.empty_like(paths)
     for i, overlap in enumerate(_overlaps(paths, truth, len(labels), len(codes))):
         rows, columns = linear_sum_assignment(overlap, maximize=True)
-        number = np.full(len(labels), -1)
+        number = np.empty(len(labels), int)
         number[rows] = codes[columns]
-        spare = number < 0
+        spare = np.ones(len(labels), bool)
+        spare[rows] = False
         number[spare] = codes.max() + 1 + np.arange(spare.sum())
         out[i] = number[paths[i]]
     out = out.reshape(np.shape(z))

@@ -3,17 +3,19 @@
 import numpy as np
 import pytensor.tensor as pt
 import xarray as xr
+from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
 from scipy.special import logsumexp
 
 from pymc_dshdp._compat import group
+from pymc_dshdp.distributions import HiddenPathRV
 from pymc_dshdp.kernels.messages import forward_filter
 from pymc_dshdp.kernels.transitions import transition_matrix
 from pymc_dshdp.loglik import LogLikelihoodTable, terms_involving
 from pymc_dshdp.missing import MissingValues
 from pymc_dshdp.structure import (
     find_priors,
-    in_values,
+    has_op,
     logit_node,
     path_lengths,
     point_function,
@@ -105,7 +107,14 @@ def _chosen(model, states):
 
 
 def _refuse_latent(model, z, missing):
-    for variable, _ in terms_involving(model, z):
+    for variable, graph in terms_involving(model, z):
+        others = {v for v in model.free_RVs if has_op(v, HiddenPathRV) and v is not z}
+        values = {model.rvs_to_values[v] for v in others}
+        if values & set(ancestors([graph])):
+            raise ValueError(
+                f"{variable.name!r} depends on the states {sorted(v.name for v in others)} besides "
+                f"{z.name!r}; the likelihood with all of them summed out is not computed"
+            )
         if variable in model.free_RVs and variable not in missing:
             raise ValueError(
                 f"{variable.name!r} is latent and depends on the states {z.name!r}; its value for "
@@ -124,20 +133,23 @@ def _point_builder(model, z, prior, missing, posterior, start):
         for rv in model.free_RVs
         if rv is not z and rv not in missing and model.rvs_to_values[rv] in used
     ]
-    for rv in needed:
+    forward = {}
+    for rv in needed:  # grows by what the bounds of a transform depend on
         if rv.name not in posterior:
             raise ValueError(
                 f"{rv.name!r} is not in the posterior (it has {sorted(posterior)}); sample it, "
                 "and give the test model the same names"
             )
-    natural = [rv.type(name=rv.name) for rv in needed]
-    forward = []
-    for rv, x in zip(needed, natural, strict=True):
         transform = model.rvs_to_transforms[rv]
-        parameters = [*rv.owner.inputs[:2], *in_values(model, rv.owner.inputs[2:])]
-        forward.append(pt.as_tensor(x if transform is None else transform.forward(x, *parameters)))
+        x = rv.type(name=rv.name)
+        graph = x if transform is None else transform.forward(x, *rv.owner.inputs)
+        forward[rv] = x, pt.as_tensor(graph)
+        bounds = set(ancestors([graph], blockers=model.free_RVs)) & set(model.free_RVs)
+        needed += [v for v in bounds if v not in needed]
+    natural = {rv: x for rv, (x, _) in forward.items()}
+    graphs = clone_replace([graph for _, graph in forward.values()], natural)
     values = [model.rvs_to_values[rv] for rv in needed]
-    convert = point_function(forward, natural)
+    convert = point_function(graphs, list(natural.values()))
     stored = [posterior[rv.name].values for rv in needed]
     for rv, value, array in zip(needed, values, stored, strict=True):
         expected = rv.type.shape

@@ -153,9 +153,14 @@ def forward_filter(log_likelihoods, initial, transition, lengths):
                 for k in range(L):
                     out[k] = predicted[k] * w[k]
                     normaliser += out[k]
-            inverse = 1.0 / normaliser
-            for k in range(L):
-                out[k] *= inverse
+                if not (0.0 < normaliser < np.inf):
+                    return filtered, log_marginal, t
+                for k in range(L):  # dividing: 1 / normaliser may overflow
+                    out[k] /= normaliser
+            else:
+                inverse = 1.0 / normaliser
+                for k in range(L):
+                    out[k] *= inverse
             log_marginal[sequence] += math.log(normaliser) + top
     return filtered, log_marginal, -1
 

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+MAX_STEPS = 10_000
+
 
 def slice_sample(log_density, x, rng, width=1.0):
     """One slice-sampling update of each coordinate of x (Neal 2003, stepping out, shrinkage).
@@ -21,16 +23,27 @@ def slice_sample(log_density, x, rng, width=1.0):
     Returns
     -------
     ndarray of shape (n,), n = 1 for a scalar
+
+    Raises
+    ------
+    ValueError
+        If the density is not finite at x, or does not fall off within 10,000 widths.
     """
     x = np.atleast_1d(x)
     height = log_density(x) - rng.standard_exponential(x.shape)
+    if not np.all(np.isfinite(height)):
+        raise ValueError(f"the log-density is not finite at the current value {x}")
     left = x - width * rng.random(x.shape)
     right = left + width
     for end, step in ((left, -width), (right, width)):
         inside = log_density(end) > height
-        while inside.any():
+        for _ in range(MAX_STEPS):
+            if not inside.any():
+                break
             end += np.where(inside, step, 0.0)
             inside &= log_density(end) > height
+        else:
+            raise ValueError(f"the density does not fall off from {x}: the prior is improper")
     new = left + rng.random(x.shape) * (right - left)
     while True:
         rejected = ~(log_density(new) >= height)

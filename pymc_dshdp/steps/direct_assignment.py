@@ -66,7 +66,6 @@ class _DirectSampler(PriorSampler):
             for path, lengths in zip(self._paths(point), self.paths.lengths, strict=True)
         ]
         changes = np.zeros(3, np.int64)
-        new = {}
         for i, (value, path) in enumerate(zip(self.paths.values, self._paths(point), strict=True)):
             statistics, grouped = self.emissions[i].statistics(point, path)
             draw = kernels.sweep_states(
@@ -87,8 +86,8 @@ class _DirectSampler(PriorSampler):
                 raise_impossible(value.name, table, table(point), draw.impossible_time)
             switches, visits = draw.switches, draw.visits
             changes += draw.moved, draw.births, draw.deaths
-            new[value.name] = draw.states.astype(value.dtype).reshape(point[value.name].shape)
-        point = {**point, **new}
+            states = draw.states.astype(value.dtype).reshape(point[value.name].shape)
+            point = {**point, value.name: states}  # the next path may share its likelihood
         persistences = (self.paths.counts(point) - switches)[1:].diagonal()
         new = self.transition(point, switches, persistences, rng)
         return self.redraw({**point, **new}, rng), np.count_nonzero(visits), changes

@@ -8,7 +8,6 @@ from pymc.model import modelcontext
 from pymc.step_methods.compound import Competence, StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator, get_value_vars_from_user_vars
-from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.basic import UniformRV
 from rich.progress import TextColumn
 from rich.table import Column
@@ -43,7 +42,7 @@ class _Axis:
     def __init__(self, model, node, role, cells):
         self.free = node in model.free_RVs
         self.upper = BOX[role]
-        low, high = _constant_support(model, node, self.upper) if self.free else (0.0, 0.0)
+        low, high = support(model, node) if self.free else (0.0, 0.0)
         self.width = (high - low) / cells
         self.low = low + self.width * np.arange(cells if self.free else 1)
         self.flat = not self.free or self._is_flat(node)
@@ -62,13 +61,6 @@ class _Axis:
     def log_prior(self, point, x):
         """Log prior density at a vector of values."""
         return np.zeros(len(x)) if self.flat else self._log_density(point, x)[0]
-
-
-def _constant_support(model, node, upper):
-    """Bounds of a free hyperparameter, or those of the box where they are random."""
-    if any(v in set(model.basic_RVs) for v in ancestors(node.owner.inputs)):
-        return 0.0, upper
-    return support(model, node)
 
 
 class _RhoUpdate:

@@ -50,7 +50,7 @@ class PriorSampler:
             ell = table(start)
             hopeless = np.flatnonzero(~np.isfinite(ell).any(axis=1) | np.isnan(ell).any(axis=1))
             if hopeless.size:
-                raise_impossible(value.name, table, ell, hopeless[0])
+                raise_impossible(value.name, table, ell, hopeless[0], " at the starting point")
         self.exclusive = [model.rvs_to_values[rv] for rv in self.transition.rvs]
         self.vars = self.paths.values + self.exclusive
 
@@ -71,7 +71,7 @@ class PriorSampler:
         return {**point, **new}, occupied_states(counts)
 
 
-def raise_impossible(name, table, ell, time):
+def raise_impossible(name, table, ell, time, when=""):
     """Raise for an observation without a finite log-density, naming its time point."""
     index = np.unravel_index(time, table.shape)
     where = int(index[0]) if len(index) == 1 else tuple(int(i) for i in index)
@@ -86,7 +86,7 @@ def raise_impossible(name, table, ell, time):
         what = "is -inf in every state that can be reached"
         hint = "the observation is impossible under the model; check it, or widen the likelihood"
     raise SamplingError(
-        f"The log-density of {', '.join(table.names)} at {name}[{where}] {what}: {hint}."
+        f"The log-density of {', '.join(table.names)} at {name}[{where}] {what}{when}: {hint}."
     )
 
 
@@ -106,6 +106,14 @@ class StatesStep(ChainStep):
         name = type(self).__name__
         priors = _complete_priors(model, vars, name)
         self._missing = MissingValues(model, [z for prior in priors for z in prior.states])
+        strangers = [
+            v.name
+            for v in vars
+            if is_missing_observation(model.values_to_rvs[v])
+            and model.values_to_rvs[v] not in self._missing.rvs
+        ]
+        if strangers:
+            raise ValueError(f"{name}: {strangers} do not depend on the states given")
         self._priors = [
             sampler(model, prior, name, start, self._missing.rvs, **settings) for prior in priors
         ]

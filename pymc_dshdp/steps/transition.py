@@ -208,7 +208,8 @@ class FixedRowsUpdate(_Rows):
         super().__init__(model, prior, step)
         nodes = [rv.owner.inputs[2] * unwrap(rv.owner.inputs[3]) for rv in self.rvs]
         base = dict(zip(self.rvs, point_function(nodes)({}), strict=True))
-        self._base = np.vstack([base[prior.pi_init].reshape(1, -1), base[prior.pi_bar]])
+        rows = np.broadcast_to(base[prior.pi_bar], (prior.n_states, prior.n_states))
+        self._base = np.vstack([base[prior.pi_init].reshape(1, -1), rows])
 
     def __call__(self, point, switches, persistences, rng):
         """Draw the rows given the path counts; returns them by the name of their variables."""

@@ -36,7 +36,7 @@ class _ForwardFilterSampler(PriorSampler):
     def draw_states(self, point, rng):
         """Draw new paths; returns the point and the log marginal likelihood of the data."""
         pi_init, P = self.transition.transition_probabilities(point)
-        new, total = {}, 0.0
+        total = 0.0
         for value, table, lengths in zip(
             self.paths.values, self.tables, self.paths.lengths, strict=True
         ):
@@ -46,9 +46,10 @@ class _ForwardFilterSampler(PriorSampler):
             )
             if draw.impossible_time >= 0:
                 raise_impossible(value.name, table, ell, draw.impossible_time)
-            new[value.name] = draw.states.astype(value.dtype).reshape(point[value.name].shape)
+            path = draw.states.astype(value.dtype).reshape(point[value.name].shape)
+            point = {**point, value.name: path}  # the next path may share its likelihood
             total += draw.log_marginal_likelihood.sum()
-        return {**point, **new}, total
+        return point, total
 
 
 class WeakLimitFFBS(StatesStep):
@@ -57,11 +58,13 @@ class WeakLimitFFBS(StatesStep):
     Each iteration draws, exactly and in this order: all states
     :math:`z \mid y, \theta, P, \pi_\mathrm{init}` at once, by the forward filter and a backward
     sample with :math:`P = \mathrm{diag}(\kappa) + (1 - \kappa)\bar\pi`; the self-persistence
-    counts :math:`W`; the table counts :math:`m`; :math:`\gamma \mid m`; :math:`\alpha \mid m, n`;
-    :math:`\beta \mid m, \gamma`; and the rows :math:`\bar\pi_j \sim \mathrm{Dir}(\alpha\beta +
-    n_j)`, :math:`\pi_\mathrm{init}`. Any likelihood of the model that indexes with the states
-    enters through its own log-density (see ``LogLikelihoodTable``). Missing observations (PyMC's
-    ``y_unobserved`` of a masked array) are summed out of it and redrawn given the states.
+    counts :math:`W`, which leave the switches :math:`n`; :math:`\alpha \mid n, \beta`; the table
+    counts :math:`m`; :math:`\gamma \mid m`; :math:`\beta \mid m, \gamma`; and the rows
+    :math:`\bar\pi_j \sim \mathrm{Dir}(\alpha\beta + n_j)`, :math:`\pi_\mathrm{init}`.
+
+    Any likelihood of the model that indexes with the states enters through its own log-density
+    (see ``LogLikelihoodTable``). Missing observations (PyMC's ``y_unobserved`` of a masked array)
+    are summed out of it and redrawn given the states.
 
     ``pm.sample()`` chooses this step by itself. The self-persistence variables belong to
     ``GridRhoStep``, emission parameters to PyMC's own steps.
@@ -88,7 +91,8 @@ class WeakLimitFFBS(StatesStep):
     -----
     Sampler statistics: ``n_occupied``, the number of states visited (over all priors of the
     step), and ``log_marginal_likelihood``, log p(y | theta, P) with the path summed out, for the
-    parameters that the iteration started from (NaN while the states are held).
+    parameters that the iteration started from (NaN while the states are held; with several states
+    variables the sum of each one's, given the others' paths).
 
     Starting path: with tuning, states are held at their starting path for the first 50
     iterations, while everything else adapts to it. The path is ``initvals["z"]`` if given; the

@@ -86,7 +86,7 @@ def assert_agree(model, y, path, first, second, sweeps, seed):
 @pytest.mark.parametrize(
     ("which", "seed"),
     [
-        ("collapsed", 3),
+        pytest.param("collapsed", 3, marks=pytest.mark.slow),
         pytest.param("kept", 3, marks=pytest.mark.slow),
         pytest.param("collapsed", 5, marks=pytest.mark.slow),
     ],

@@ -1,0 +1,107 @@
+"""Models at the edges: shared likelihoods, chains of missing values, odd hyperparameters."""
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytest
+from models import python_graphs
+
+import pymc_dshdp as dshdp
+from pymc_dshdp.kernels.messages import forward_filter
+from pymc_dshdp.missing import is_missing_observation
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    python_graphs(monkeypatch)
+    with pytensor.config.change_flags(mode="FAST_COMPILE"):
+        yield
+
+
+@pytest.mark.parametrize("step", [dshdp.WeakLimitFFBS, dshdp.DSBlockGibbs])
+def test_two_paths_in_one_likelihood_are_drawn_in_turn(step):
+    """Fails if both tables are computed at the old paths: the two then change places for ever."""
+    with pm.Model() as model:
+        prior = dshdp.HDP("hmm", n_states=2)
+        one, two = (dshdp.HiddenStates(name, prior, length=3) for name in ("one", "two"))
+        pm.Normal("y", 5.0 * one - 5.0 * two, 0.3, observed=np.zeros(3))
+        sampler = step([one, two], rng=np.random.default_rng(1))
+    sampler.tune = False
+    start = {**model.initial_point(), "one": np.int8([0, 1, 0]), "two": np.int8([1, 0, 1])}
+    for _ in range(5):
+        point, _ = sampler.step(start)
+        np.testing.assert_array_equal(point["one"], point["two"])
+
+
+def test_missing_values_behind_a_latent_variable_stay_with_pymc():
+    """Fails if competence looks behind x: y_unobserved would be claimed and never drawn."""
+    with pytest.warns(UserWarning, match="imput"), pm.Model() as model:
+        z = dshdp.HiddenStates("z", dshdp.HDP("hmm", n_states=2), length=3)
+        x = pm.Normal("x", pytensor.tensor.as_tensor([0.0, 5.0])[z], 1.0)
+        pm.Normal("y", x, 1.0, observed=np.ma.masked_array([0.0, 1.0, 2.0], mask=[0, 1, 0]))
+    assert not is_missing_observation(model["y_unobserved"])
+    assert dshdp.WeakLimitFFBS.competence(model["y_unobserved"], True) == 0
+
+
+def test_random_bounds_are_refused():
+    for role in ("alpha", "phi"):
+        with pm.Model():
+            bound = pm.Beta("u", 2.0, 2.0)
+            given = pm.Uniform("a", 0.0, bound)
+            with pytest.raises(ValueError, match="'a' has bounds that are random variables"):
+                dshdp.DSHDP("hmm", n_states=3, **{role: given})
+
+
+def test_self_persistence_outside_the_unit_interval_is_refused():
+    transform = pm.distributions.transforms.ordered
+    for build in (
+        lambda: pm.HalfNormal("k", 3.0, shape=3),
+        lambda: pm.Normal("k", 0.5, 1.0, shape=3),
+        lambda: pm.Beta("k", 1.0, 1.0, shape=3, transform=transform, initval=[0.2, 0.5, 0.7]),
+    ):
+        with pm.Model(), pytest.raises(ValueError, match="kappa='k' must have independent comp"):
+            dshdp.DSHDP("hmm", n_states=3, kappa=build())
+
+
+def test_one_variable_for_two_hyperparameters_is_refused():
+    with pm.Model() as model:
+        u = pm.Uniform("u", 0.0, 1.0)
+        with pytest.raises(ValueError, match="each hyperparameter needs a variable of its own"):
+            dshdp.DSHDP("hmm", n_states=3, phi=u, eta=u)
+        with pytest.raises(ValueError, match="each hyperparameter needs a variable of its own"):
+            dshdp.StickyHDP("hmm", n_states=3, s=u, phi=u)
+        assert list(model.named_vars) == ["u"]
+        assert not [c for c in model.coords if c.startswith("hmm")]
+
+
+def test_a_subnormal_predicted_mass_does_not_overflow():
+    P = np.array([[1.0, 1e-310], [0.5, 0.5]])
+    ell = np.array([[0.0, -np.inf], [-np.inf, 0.0], [0.0, 0.0]])
+    filtered, log_marginal, impossible = forward_filter(ell, np.array([1.0, 0.0]), P, np.array([3]))
+    assert impossible == -1
+    np.testing.assert_allclose(filtered, [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
+    assert log_marginal[0] == pytest.approx(np.log(1e-310), rel=1e-6)
+
+
+def test_fixed_weights():
+    """Rows alone are sampled where alpha beta is given; a free alpha beside it is refused."""
+    weights = np.array([0.5, 0.3, 0.2])
+    for alpha, prune in ((2.0, True), (None, False)):
+        with pm.Model() as model:
+            z = dshdp.HiddenStates("z", dshdp.HDP("hmm", n_states=3, alpha=alpha), length=30)
+            pm.Normal("y", pytensor.tensor.as_tensor(np.zeros(3))[z], 1.0, observed=np.zeros(30))
+        fixed = pm.do(model, {"hmm_beta": weights}, prune_vars=prune)
+        with fixed:
+            if alpha is None:
+                with pytest.raises(ValueError, match="The weights beta of 'z' must be free"):
+                    dshdp.WeakLimitFFBS([fixed["z"]])
+                continue
+            step = dshdp.WeakLimitFFBS([fixed["z"]], rng=np.random.default_rng(1))
+        step.tune = False
+        point, rows = fixed.initial_point(), []
+        for _ in range(1500):
+            point, _ = step.step(point)
+            rows.append(point["hmm_pi_bar"])
+        rows = np.array(rows)
+        error = np.sqrt(weights * (1 - weights) / 3.0 / 400)
+        assert np.all(np.abs(rows.mean(axis=0) - weights) < 4.5 * error)
