@@ -365,7 +365,10 @@ class DSHDP(TransitionPrior):
             raise ValueError(f"{shape_error}shape {kappa.type.shape}")
         if kappa in self.model.free_RVs:
             transform = self.model.rvs_to_transforms[kappa]
-            elementwise = getattr(transform, "ndim_supp", 0) == 0
+            elementwise = (
+                transform is None
+                or transform.log_jac_det(kappa, *kappa.owner.inputs).type.ndim == kappa.type.ndim
+            )
             low, high = support(self.model, kappa) if elementwise else (np.nan, np.nan)
             if not (low >= 0.0 and high <= 1.0):
                 raise ValueError(
