@@ -4,6 +4,7 @@ Run with ``python -m benchmarks.run``. Each ratio compares two times measured in
 the same core; the milliseconds depend on the machine, the ratios much less.
 """
 
+import contextlib
 import logging
 import time
 import warnings
@@ -14,7 +15,9 @@ from scipy.special import gammaln
 
 import pymc_dshdp as dshdp
 from benchmarks.timing import milliseconds, table
-from pymc_dshdp.kernels import messages, persistence
+from pymc_dshdp.kernels import messages, persistence, transitions
+from pymc_dshdp.loglik import LogLikelihoodTable
+from pymc_dshdp.steps import _common, weak_limit
 
 SEQUENCES, FRAMES, STATES = 100, 189, 40
 
@@ -83,41 +86,59 @@ def _bare_model():
     return model
 
 
-def iteration():
+@contextlib.contextmanager
+def stopwatch(places):
+    """Add up the time spent in functions while they run; yields {label: seconds}."""
+    spent = dict.fromkeys((label for label, _, _ in places), 0.0)
+    originals = [(owner, name, getattr(owner, name)) for _, owner, name in places]
+
+    def timed(label, function):
+        def wrapper(*args):
+            start = time.perf_counter()
+            out = function(*args)
+            spent[label] += time.perf_counter() - start
+            return out
+
+        return wrapper
+
+    for (label, owner, name), (_, _, function) in zip(places, originals, strict=True):
+        setattr(owner, name, timed(label, function))
+    try:
+        yield spent
+    finally:
+        for owner, name, function in originals:
+            setattr(owner, name, function)
+
+
+def iteration(draws=100):
     """Measure the share of an iteration spent outside kernels and the table."""
+    kernels = [
+        ("table", LogLikelihoodTable, "__call__"),
+        ("FFBS", weak_limit, "forward_filter_backward_sample"),
+        ("counts", _common, "path_counts"),
+        *(
+            ("transition block", transitions, name)
+            for name in ("transition_matrix", "split_counts", "transition_block")
+        ),
+        *(
+            ("self-persistence block", persistence, name)
+            for name in ("propose_persistence", "accept_persistence")
+        ),
+    ]
     with _bare_model() as model:
         steps = [dshdp.WeakLimitFFBS([model["z"]]), dshdp.GridRhoStep([model["z"]])]
         stamps = []
+        with stopwatch(kernels) as spent:
 
-        def stamp(trace, draw):
-            stamps.append(time.perf_counter())
+            def stamp(trace, draw):
+                stamps.append((time.perf_counter(), *spent.values()))
 
-        pm.sample(
-            60, tune=60, chains=1, step=steps, random_seed=1, progressbar=False,
-            compute_convergence_checks=False, callback=stamp,
-        )  # fmt: skip
-        total = 1e3 * float(np.median(np.diff(stamps[61:])))
-        point = model.initial_point()
-        sampler = steps[0]._priors[0]
-        point, _ = sampler.draw_states(point, steps[0].rng)
-        [look_up] = sampler.tables
-        ell = look_up(point)
-        initial, P = sampler.transition.transition_probabilities(point)
-        paths, update = steps[1]._updates[0]
-        u = steps[0].rng.random(len(ell))
-        parts = {
-            "table": milliseconds(lambda: look_up(point)),
-            "FFBS": milliseconds(
-                lambda: messages.forward_filter_backward_sample(
-                    ell, initial, P, sampler.paths.lengths[0], u
-                )
-            ),
-            "counts and transition block": milliseconds(lambda: sampler.draw_transitions(point)),
-            "counts and self-persistence block": milliseconds(
-                lambda: update(point, paths.counts(point), steps[1].rng)
-            ),
-        }
-    return total, parts
+            pm.sample(
+                draws, tune=60, chains=1, step=steps, random_seed=1, progressbar=False,
+                compute_convergence_checks=False, callback=stamp,
+            )  # fmt: skip
+    total, *parts = 1e3 * np.median(np.diff(stamps[60:], axis=0), axis=0)
+    return total, dict(zip(spent, parts, strict=True))
 
 
 def grids():
