@@ -73,8 +73,7 @@ def report(idata):
     for mean, low, high in zip(rates.mean(0), *np.quantile(rates, [0.05, 0.95], axis=0)):
         print(f"  {mean:5.1f} earthquakes a year (90% interval {low:4.1f} to {high:4.1f})")
     print("Label-invariant quantities:")
-    names = [n for n in invariant if n not in ("hmm_rho1", "hmm_rho2")]
-    print(az.summary(invariant[names]).to_string())
+    print(az.summary(invariant).to_string())
 
 
 def draw_series(years, counts, idata, path):

@@ -20,6 +20,7 @@ from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.traversal import ancestors, explicit_graph_inputs
 from pytensor.tensor.random.basic import CategoricalRV
 
+from pymc_dshdp.emissions.graph import indexed_variable
 from pymc_dshdp.emissions.likelihood import table_term
 
 __all__ = ["LogLikelihoodTable", "terms_involving"]
@@ -114,6 +115,7 @@ class LogLikelihoodTable:
             self.shape = start[self.z_value.name].shape
             self._observed = []
             return
+        _refuse_too_few(terms, self.z_value, n_states)
         self.shape = start[self.z_value.name].shape
         self._T = int(np.prod(self.shape))
         observed = {v: _observed_data(model, v) for v, _ in terms}
@@ -279,6 +281,19 @@ class LogLikelihoodTable:
             "(theta[z], theta[z[1:]], theta[z] * x, ...); sums and scans over states are not "
             "supported."
         )
+
+
+def _refuse_too_few(terms, z, n_states):
+    """Raise if something indexed by z has fewer entries than there are states."""
+    for variable, graph in terms:
+        for node in ancestors([graph]):
+            theta = indexed_variable(node, z)
+            size = None if theta is None else theta.type.shape[0]
+            if size is not None and size < n_states:
+                raise ValueError(
+                    f"{variable.name!r} indexes with {z.name!r}, which has {n_states} states, a "
+                    f"parameter that has only {size}; declare it with the dims of the states"
+                )
 
 
 def _compiled(outputs, path):

@@ -167,7 +167,7 @@ def test_step_contract():
     state = step.sampling_state
     first, stats = step.step(point)
     assert list(first) == list(point)
-    assert stats == []
+    assert stats == [{}]
     for value in model.value_vars:
         assert first[value.name].dtype == np.dtype(value.dtype)
         assert first[value.name].shape == point[value.name].shape

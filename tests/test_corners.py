@@ -105,3 +105,42 @@ def test_fixed_weights():
         rows = np.array(rows)
         error = np.sqrt(weights * (1 - weights) / 3.0 / 400)
         assert np.all(np.abs(rows.mean(axis=0) - weights) < 4.5 * error)
+
+
+def test_states_that_do_not_exist_are_refused():
+    """Fails if a path is counted unchecked: indices beyond the table corrupt memory."""
+    with pm.Model() as model:
+        z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", n_states=3), length=4)
+        pm.Normal("y", pytensor.tensor.as_tensor(np.zeros(3))[z], 1.0, observed=np.zeros(4))
+        steps = [step([z]) for step in (dshdp.WeakLimitFFBS, dshdp.DSBlockGibbs, dshdp.GridRhoStep)]
+    for path, named in (([1, 2, 3, 1], "3"), ([0, -1, 0, 0], "-1")):
+        for step in steps:
+            with pytest.raises(
+                ValueError, match=f"'z' has state {named}, but its states are 0 to 2"
+            ):
+                step.tune = step is steps[0]
+                step.step({**model.initial_point(), "z": np.array(path, "int8")})
+
+
+def test_parameters_with_too_few_entries_are_refused():
+    with pm.Model():
+        z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", n_states=6), length=4)
+        rate = pm.Gamma("rate", 1.0, 1.0, shape=5)
+        pm.Poisson("y", rate[z], observed=np.ones(4, int))
+        with pytest.raises(ValueError, match="'y' indexes with 'z', which has 6 states, a param"):
+            dshdp.WeakLimitFFBS([z])
+
+
+def test_conjugate_step_reports_one_entry_of_statistics():
+    """Fails if it reports none: PyMC then reads the next step's statistics as its own."""
+    with pm.Model() as model:
+        rate = pm.Gamma("rate", 1.0, 1.0, shape=3)
+        z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", n_states=3), length=4)
+        pm.Poisson("y", rate[z], observed=np.ones(4, int))
+        idata = pm.sample(
+            3, tune=3, chains=1, model=model, random_seed=1, compute_convergence_checks=False
+        )
+    stats = idata["sample_stats"]
+    assert stats["n_occupied"].dtype.kind == "i"
+    assert np.isfinite(stats["log_marginal_likelihood"]).all()
+    assert stats["rho_accepted"].dtype == bool

@@ -56,8 +56,8 @@ def label_invariant(idata, states=None):
     -------
     xarray.Dataset
         Variables with dimensions (chain, draw): ``n_occupied``, ``log_marginal_likelihood``
-        (where the sampler statistic is there) and the scalar variables of the posterior; pass it
-        to ``arviz.summary``.
+        (where the sampler statistic is there) and the scalar variables of the posterior but rho1
+        and rho2, whose tails are too heavy for a mean; pass it to ``arviz.summary``.
 
     Raises
     ------
@@ -74,6 +74,8 @@ def label_invariant(idata, states=None):
         if "log_marginal_likelihood" in stats:
             out["log_marginal_likelihood"] = stats["log_marginal_likelihood"]
     for name, variable in posterior.items():
+        if str(name).endswith(("_rho1", "_rho2")):
+            continue  # functions of phi and eta, with tails too heavy for a mean
         if set(variable.dims) == {"chain", "draw"} and np.issubdtype(variable.dtype, np.number):
             out[str(name)] = variable
     return xr.Dataset(

@@ -43,8 +43,20 @@ class PathReader:
         self.values = [model.rvs_to_values[z] for z in prior.states]
         self.lengths = [path_lengths(model, z, start) for z in prior.states]
 
+    def check(self, point):
+        """Raise if a path has a state that does not exist (from ``initvals``, say)."""
+        for value in self.values:
+            path = point[value.name]
+            low, high = path.min(), path.max()
+            if low < 0 or high >= self.n_states:
+                raise ValueError(
+                    f"{value.name!r} has state {low if low < 0 else high}, but its states are 0 "
+                    f"to {self.n_states - 1}; number the states of initvals from 0"
+                )
+
     def counts(self, point):
         """Count starts and transitions, pooled over the prior's states; shape (L + 1, L)."""
+        self.check(point)
         counts = empty_counts(self.n_states)
         for value, lengths in zip(self.values, self.lengths, strict=True):
             path_counts(np.ravel(point[value.name]), lengths, counts)

@@ -83,7 +83,7 @@ class ConjugateStep(ChainStep):
         """Draw all variables; see the class."""
         for term in self._terms:
             point = {**point, **term.draw(point, self.rng)}
-        return point, []
+        return point, [{}]  # PyMC expects one entry of statistics from every step
 
     @staticmethod
     def competence(var, has_grad):

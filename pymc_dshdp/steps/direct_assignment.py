@@ -57,6 +57,7 @@ class _DirectSampler(PriorSampler):
         changes : ndarray of shape (3,)
             Moves, births and deaths.
         """
+        self.paths.check(point)
         logit, pi_bar = self.transition.persistence_and_rows(point)
         base = self.transition.row_concentration(point)
         switches = empty_counts(self.n_states)
