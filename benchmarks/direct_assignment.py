@@ -15,7 +15,7 @@ from scipy.stats import norm
 import pymc_dshdp as dshdp
 from pymc_dshdp.kernels.counts import empty_counts
 from pymc_dshdp.kernels.direct_assignment import draw_persistences, sweep_states
-from pymc_dshdp.steps.direct_assignment import DSBlockGibbs, _row_concentration
+from pymc_dshdp.steps.direct_assignment import DSBlockGibbs
 
 STATES = 10
 
@@ -67,7 +67,7 @@ def sweep_seconds(step, point):
     [sampler] = step._priors
     lengths, path = sampler.paths.lengths[0], point["z"]
     logit, pi_bar = sampler.transition.persistence_and_rows(point)
-    base = _row_concentration(sampler.transition, point)
+    base = sampler.transition.row_concentration(point)
     least = np.inf
     for _ in range(50):
         switches, visits = empty_counts(base.size), np.zeros(base.size, np.int64)
