@@ -105,7 +105,9 @@ def draw_traces(idata, path):
     """Picture 2: ArviZ's trace plot of the hyperparameters."""
     plot = getattr(az, "plot_trace_dist", az.plot_trace)  # its name in ArviZ 1
     plot(idata, var_names=["hmm_alpha", "hmm_gamma", "hmm_phi", "hmm_eta"])
-    plt.gcf().savefig(path, dpi=100)
+    figure = plt.gcf()
+    figure.set_layout_engine("constrained")
+    figure.savefig(path, dpi=100)
     plt.close("all")
 
 
