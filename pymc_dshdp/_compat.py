@@ -2,7 +2,6 @@
 
 import sys
 
-import numpy as np
 import pymc as pm
 import pymc.step_methods
 from pymc.step_methods.compound import BlockedStep, CompoundStep
@@ -53,8 +52,3 @@ def group(data, name):
     """Return the dataset of a group of an InferenceData (ArviZ 0.x) or a DataTree (ArviZ 1.x)."""
     found = data[name]
     return found.to_dataset() if hasattr(found, "to_dataset") else found
-
-
-def scalar(value):
-    """Return the Python float of a 0-d array or a number."""
-    return float(np.asarray(value))
