@@ -16,9 +16,16 @@ from pymc_dshdp.emissions.declare import (
 )
 from pymc_dshdp.priors import DSHDP
 from pymc_dshdp.states import HiddenStates
-from pymc_dshdp.steps import ConjugateStep, DSBlockGibbs, GridRhoStep, WeakLimitFFBS
+from pymc_dshdp.steps import (
+    ConditionalNUTS,
+    ConjugateStep,
+    DSBlockGibbs,
+    GridRhoStep,
+    WeakLimitFFBS,
+)
 
 __all__ = [
+    "ConditionalNUTS",
     "ConjugateStep",
     "DSBlockGibbs",
     "DSHDP",
@@ -39,4 +46,4 @@ __all__ = [
 ]
 __version__ = "0.1.0"
 
-register_steps([WeakLimitFFBS, GridRhoStep, ConjugateStep])
+register_steps([WeakLimitFFBS, GridRhoStep, ConjugateStep, ConditionalNUTS])

@@ -36,6 +36,7 @@ class SelfPersistenceRV(RandomVariable):
     @classmethod
     def rng_fn(cls, rng, phi, eta, size):
         """Draw in NumPy; the numba sampler is registered below."""
+
         def draw(phi, eta, out):
             c = eta**-3.0
             out[...] = beta_draw(rng, phi * c, (1.0 - phi) * c)
@@ -99,6 +100,7 @@ class StickyPersistenceRV(RandomVariable):
     @classmethod
     def rng_fn(cls, rng, phi, s, size):
         """Draw in NumPy; the numba sampler is registered below."""
+
         def draw(phi, s, out):
             out[...] = beta_draw(rng, phi * s, (1.0 - phi) * s)
 

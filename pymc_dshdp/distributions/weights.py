@@ -89,6 +89,7 @@ class TransitionRowsRV(RandomVariable):
     @classmethod
     def rng_fn(cls, rng, alpha, beta, size):
         """Draw in NumPy; the numba sampler is registered below."""
+
         def draw(alpha, beta, out):
             dirichlet_draw(rng, alpha * beta, out)
 
@@ -147,6 +148,7 @@ class StickFractionsRV(RandomVariable):
     @classmethod
     def rng_fn(cls, rng, gamma, size):
         """Draw in NumPy; the numba sampler is registered below."""
+
         def draw(gamma, out):
             out[...] = beta_draw(rng, 1.0, gamma)
 

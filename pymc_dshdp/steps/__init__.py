@@ -3,6 +3,7 @@
 from pymc_dshdp.steps.conjugate import ConjugateStep
 from pymc_dshdp.steps.direct_assignment import DSBlockGibbs
 from pymc_dshdp.steps.grid_rho import GridRhoStep
+from pymc_dshdp.steps.nuts import ConditionalNUTS
 from pymc_dshdp.steps.weak_limit import WeakLimitFFBS
 
-__all__ = ["ConjugateStep", "DSBlockGibbs", "GridRhoStep", "WeakLimitFFBS"]
+__all__ = ["ConditionalNUTS", "ConjugateStep", "DSBlockGibbs", "GridRhoStep", "WeakLimitFFBS"]

@@ -1,9 +1,36 @@
-"""What the steps share: which priors a step serves, and the paths of a prior in a point."""
+"""What the steps share: the model and priors they serve, and the paths of a prior in a point."""
+
+import sys
 
 import numpy as np
+from pymc.model import Model, modelcontext
 
 from pymc_dshdp.kernels.counts import empty_counts, path_counts
 from pymc_dshdp.structure import path_lengths
+
+FRAMES = 8
+
+
+def model_of(rv):
+    """Find the model of a variable that PyMC asks a step's ``competence`` about, or None.
+
+    PyMC does not pass it. It is the local variable ``model`` of a calling function (PyMC's
+    ``assign_step_methods``, whether or not ``pm.sample`` is called inside ``with model:``, and for
+    clones of models too), or else the model context.
+    """
+    frame = sys._getframe(2)
+    for _ in range(FRAMES):
+        if frame is None:
+            break
+        model = frame.f_locals.get("model")
+        if isinstance(model, Model) and rv in model.basic_RVs:
+            return model
+        frame = frame.f_back
+    try:
+        model = modelcontext(None)
+    except TypeError:
+        return None
+    return model if rv in model.basic_RVs else None
 
 
 def select_priors(model, priors, vars, step):

@@ -1,8 +1,6 @@
 """Emission parameters drawn exactly from their conjugate conditionals."""
 
-import sys
-
-from pymc.model import Model, modelcontext
+from pymc.model import modelcontext
 from pymc.step_methods.compound import Competence, StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator, get_value_vars_from_user_vars
@@ -10,11 +8,10 @@ from pymc.util import get_random_generator, get_value_vars_from_user_vars
 from pymc_dshdp._compat import ChainStep
 from pymc_dshdp.emissions.base import families
 from pymc_dshdp.emissions.conjugate import ConjugateTerm, NotConjugate, find_conjugate
+from pymc_dshdp.steps._common import model_of
 from pymc_dshdp.structure import has_op
 
 __all__ = ["ConjugateStep"]
-
-FRAMES = 8
 
 
 @dataclass_state
@@ -51,11 +48,8 @@ class ConjugateStep(ChainStep):
     Notes
     -----
     PyMC asks a step for its competence about a variable without saying in which model, but
-    whether a variable qualifies is a question about the whole model. ``competence`` finds the
-    model as the local variable ``model`` of a calling function, which it is in PyMC's
-    ``assign_step_methods`` whether or not ``pm.sample`` is called inside ``with model:`` and for
-    clones of models too, or else in the model context. If neither has the variable, the step
-    does not claim it and PyMC's choice, exact but slower, stands.
+    whether a variable qualifies is a question about the whole model; see ``model_of`` for where
+    that is found. If it is not, PyMC's choice, exact but slower, stands.
     """
 
     name = "conjugate"
@@ -90,7 +84,7 @@ class ConjugateStep(ChainStep):
         """Claims variables that qualify; see the notes of the class."""
         if not any(has_op(var, p.prior) for family in families() for p in family.parameters):
             return Competence.INCOMPATIBLE
-        model = _model_of(var)
+        model = model_of(var)
         if model is None:
             return Competence.INCOMPATIBLE
         try:
@@ -123,20 +117,3 @@ def _matches(model, values):
         left = [v for v in left if v not in together]
         out.append(match)
     return out
-
-
-def _model_of(rv):
-    """Find the model that a variable belongs to, among the callers' and the context."""
-    frame = sys._getframe(2)
-    for _ in range(FRAMES):
-        if frame is None:
-            break
-        model = frame.f_locals.get("model")
-        if isinstance(model, Model) and rv in model.basic_RVs:
-            return model
-        frame = frame.f_back
-    try:
-        model = modelcontext(None)
-    except TypeError:
-        return None
-    return model if rv in model.basic_RVs else None
