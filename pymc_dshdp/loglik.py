@@ -18,10 +18,10 @@ from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant
 from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.traversal import ancestors, explicit_graph_inputs
-from pytensor.tensor.random.basic import CategoricalRV
 
 from pymc_dshdp.emissions.graph import indexed_variable
 from pymc_dshdp.emissions.likelihood import table_term
+from pymc_dshdp.starting import observed_data, standardised
 
 __all__ = ["LogLikelihoodTable", "terms_involving"]
 
@@ -118,7 +118,7 @@ class LogLikelihoodTable:
         _refuse_too_few(terms, self.z_value, n_states)
         self.shape = start[self.z_value.name].shape
         self._T = int(np.prod(self.shape))
-        observed = {v: _observed_data(model, v) for v, _ in terms}
+        observed = {v: observed_data(model, v) for v, _ in terms}
         found = [(v, table_term(model, v, z, n_states)) for v, _ in terms]
         self._by_family = [term for _, term in found if term is not None]
         graphs = [g for (_, g), (_, term) in zip(terms, found, strict=True) if term is None]
@@ -179,7 +179,7 @@ class LogLikelihoodTable:
         columns = [np.empty((int(np.prod(self.shape)), 0))]
         for (data, kind), time in zip(self._observed, getattr(self, "_times", ()), strict=False):
             if data is not None:
-                columns.append(_features(data, kind, time, self._T))
+                columns.append(standardised(data, kind, time, self._T))
         return np.concatenate(columns, axis=1)
 
     # -- evaluation -------------------------------------------------------------------------
@@ -330,45 +330,6 @@ def _probe_points(model, start):
     except NotImplementedError:  # a prior that cannot be sampled, such as pm.Flat
         pass
     yield start
-
-
-def _observed_data(model, variable):
-    """(array, "categories" | "numbers") of an observed variable, else (None, None)."""
-    if variable not in model.observed_RVs:
-        return None, None
-    value = model.rvs_to_values[variable]
-    data = np.asarray(value.data if isinstance(value, Constant) else value.eval())
-    if np.issubdtype(data.dtype, np.floating) and np.isnan(data).any():
-        where = tuple(int(i) for i in np.argwhere(np.isnan(data))[0])
-        raise ValueError(
-            f"{variable.name!r} has NaN at position {where} of its observed data; pass missing "
-            "values as a NumPy masked array, np.ma.masked_invalid(data)"
-        )
-    kind = "categories" if isinstance(variable.owner.op, CategoricalRV) else "numbers"
-    return data, kind
-
-
-def _features(data, kind, time, T):
-    """Standardised columns of one variable's data, placed by the times of its elements."""
-    if time.size == 0 or data.size % time.size:
-        return np.empty((T, 0))
-    rows = data.reshape(time.size, -1)
-    if kind == "categories":
-        rows = (rows == np.unique(rows)).astype("float64")
-    elif np.issubdtype(rows.dtype, np.integer) and rows.min() >= 0:
-        rows = np.sqrt(rows)
-    used = np.flatnonzero(time >= 0)
-    used = used[np.argsort(time[used], kind="stable")]
-    times, first, per_time = np.unique(time[used], return_index=True, return_counts=True)
-    out = np.full((T, rows.shape[1]), np.nan)
-    if per_time.size and np.all(per_time == per_time[0]):
-        out = np.full((T, rows.shape[1] * per_time[0]), np.nan)
-        out[times] = rows[used].reshape(times.size, -1)
-    elif per_time.size:
-        out[times] = np.add.reduceat(rows[used], first, axis=0) / per_time[:, None]
-    with np.errstate(invalid="ignore"):
-        spread = np.nanstd(out, axis=0) if times.size else np.ones(out.shape[1])
-        return (out - np.nanmean(out, axis=0)) / np.where(spread > 0, spread, 1.0)
 
 
 def _check_constant(first, values, constant, names):

@@ -3,9 +3,11 @@
 import warnings
 
 import numpy as np
+from pytensor.graph.basic import Constant
+from pytensor.tensor.random.basic import CategoricalRV
 from scipy.cluster.vq import kmeans2, vq
 
-__all__ = ["initial_path", "is_default_start"]
+__all__ = ["initial_path", "is_default_start", "observed_data", "standardised"]
 
 LARGEST_SAMPLE = 20_000
 
@@ -50,3 +52,42 @@ def initial_path(table, n_states, rng):
     labels = np.unique(labels, return_inverse=True)[1]
     before = np.maximum(np.searchsorted(seen, np.arange(T), side="right") - 1, 0)
     return labels[before]
+
+
+def observed_data(model, variable):
+    """(array, "categories" | "numbers") of an observed variable, else (None, None)."""
+    if variable not in model.observed_RVs:
+        return None, None
+    value = model.rvs_to_values[variable]
+    data = np.asarray(value.data if isinstance(value, Constant) else value.eval())
+    if np.issubdtype(data.dtype, np.floating) and np.isnan(data).any():
+        where = tuple(int(i) for i in np.argwhere(np.isnan(data))[0])
+        raise ValueError(
+            f"{variable.name!r} has NaN at position {where} of its observed data; pass missing "
+            "values as a NumPy masked array, np.ma.masked_invalid(data)"
+        )
+    kind = "categories" if isinstance(variable.owner.op, CategoricalRV) else "numbers"
+    return data, kind
+
+
+def standardised(data, kind, time, T):
+    """Standardised columns of one variable's data, placed by the times of its elements."""
+    if time.size == 0 or data.size % time.size:
+        return np.empty((T, 0))
+    rows = data.reshape(time.size, -1)
+    if kind == "categories":
+        rows = (rows == np.unique(rows)).astype("float64")
+    elif np.issubdtype(rows.dtype, np.integer) and rows.min() >= 0:
+        rows = np.sqrt(rows)
+    used = np.flatnonzero(time >= 0)
+    used = used[np.argsort(time[used], kind="stable")]
+    times, first, per_time = np.unique(time[used], return_index=True, return_counts=True)
+    out = np.full((T, rows.shape[1]), np.nan)
+    if per_time.size and np.all(per_time == per_time[0]):
+        out = np.full((T, rows.shape[1] * per_time[0]), np.nan)
+        out[times] = rows[used].reshape(times.size, -1)
+    elif per_time.size:
+        out[times] = np.add.reduceat(rows[used], first, axis=0) / per_time[:, None]
+    with np.errstate(invalid="ignore"):
+        spread = np.nanstd(out, axis=0) if times.size else np.ones(out.shape[1])
+        return (out - np.nanmean(out, axis=0)) / np.where(spread > 0, spread, 1.0)
