@@ -22,6 +22,7 @@ from pytensor.graph.traversal import ancestors, explicit_graph_inputs
 from pymc_dshdp.emissions.graph import indexed_variable
 from pymc_dshdp.emissions.likelihood import table_term
 from pymc_dshdp.starting import observed_data, standardised
+from pymc_dshdp.structure import known_states
 
 __all__ = ["LogLikelihoodTable", "terms_involving"]
 
@@ -92,6 +93,10 @@ class LogLikelihoodTable:
     ----------
     names : list of str
         The variables and potentials that involve z; empty if nothing does.
+    shape : tuple of int
+        Of the states.
+    known : ndarray of shape (T,), or None
+        Known states, -1 where there is none. The table has -inf in every other state.
 
     Raises
     ------
@@ -105,6 +110,9 @@ class LogLikelihoodTable:
         start = model.initial_point() if start is None else start
         terms = [(v, g) for v, g in terms_involving(model, z) if v not in without]
         self.names = [v.name for v, _ in terms]
+        self.shape = start[self.z_value.name].shape
+        self._T = int(np.prod(self.shape))
+        self.known = known_states(z, self.shape)
         if not terms:
             warnings.warn(
                 f"No likelihood depends on {z.name!r}: its prior is sampled. Index a parameter "
@@ -112,12 +120,9 @@ class LogLikelihoodTable:
                 UserWarning,
                 stacklevel=2,
             )
-            self.shape = start[self.z_value.name].shape
             self._observed = []
             return
         _refuse_too_few(terms, self.z_value, n_states)
-        self.shape = start[self.z_value.name].shape
-        self._T = int(np.prod(self.shape))
         observed = {v: observed_data(model, v) for v, _ in terms}
         found = [(v, table_term(model, v, z, n_states)) for v, _ in terms]
         self._by_family = [term for _, term in found if term is not None]
@@ -147,13 +152,19 @@ class LogLikelihoodTable:
         ndarray of shape (T, L)
             For a batch of sequences the rows run over the flattened states.
         """
-        if not self.names:
-            return np.zeros((int(np.prod(self.shape)), self.n_states))
         table = np.zeros((self._T, self.n_states))
+        if self.names:
+            self._add_terms(table, point)
+        if self.known is not None:
+            others = np.arange(self.n_states) != self.known[:, None]
+            table[others & (self.known[:, None] >= 0)] = -np.inf
+        return table
+
+    def _add_terms(self, table, point):
         for term in self._by_family:
             table += term(point)
         if len(self._by_family) == len(self.names):
-            return table
+            return
         first = {}
         for low in range(0, self.n_states, self._chunk):
             states = np.arange(low, min(low + self._chunk, self.n_states))
@@ -165,7 +176,6 @@ class LogLikelihoodTable:
                     first.setdefault(i, value[:1, constant])
                     _check_constant(first[i], value[:, constant], constant, self.names)
                 add(table[:, low : low + len(states)], value)
-        return table
 
     def features(self):
         """Collect what was observed at each time point, for choosing a starting path.

@@ -6,19 +6,24 @@ import numpy as np
 from pytensor.graph.basic import Constant
 from pytensor.tensor.random.basic import CategoricalRV
 from scipy.cluster.vq import kmeans2, vq
+from scipy.optimize import linear_sum_assignment
 
 __all__ = ["initial_path", "is_default_start", "observed_data", "standardised"]
 
 LARGEST_SAMPLE = 20_000
 
 
-def is_default_start(path, n_states):
-    """Whether a path is the default initial value of ``HiddenStates`` (all states L - 1)."""
-    return bool(np.all(path == n_states - 1))
+def is_default_start(path, n_states, known=None):
+    """Whether a path is the default initial value of ``HiddenStates``.
+
+    All states are L - 1, but for those that are known.
+    """
+    path = np.ravel(path)
+    return bool(np.all(path == n_states - 1 if known is None else path[known < 0] == n_states - 1))
 
 
 def initial_path(table, n_states, rng):
-    """Segment the observed data by k-means.
+    """Segment the observed data by k-means, in agreement with what is known of the states.
 
     Features are what was observed at each time point, standardised (counts by their square
     root); time points without data take the label before them. The number of clusters is drawn
@@ -34,6 +39,20 @@ def initial_path(table, n_states, rng):
     -------
     ndarray of shape (T,)
     """
+    path = _segmentation(table, n_states, rng)
+    return path if table.known is None else _with_known(path, table.known, n_states)
+
+
+def _with_known(path, known, n_states):
+    """Number the clusters as the known states do where they can, then put in what is known."""
+    at = known >= 0
+    agree = np.zeros((n_states, n_states))
+    np.add.at(agree, (path[at], known[at]), 1)
+    _, number = linear_sum_assignment(agree, maximize=True)
+    return np.where(at, known, number[path])
+
+
+def _segmentation(table, n_states, rng):
     T = int(np.prod(table.shape))
     features = table.features()
     seen = np.flatnonzero(np.all(np.isfinite(features), axis=1))

@@ -1,5 +1,7 @@
 """The hidden states, declared in a ``pm.Model``."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
@@ -7,6 +9,7 @@ from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant, Variable
 
 from pymc_dshdp.distributions import HiddenPath
+from pymc_dshdp.distributions.path import UNKNOWN
 from pymc_dshdp.priors import TransitionPrior, tag
 
 __all__ = ["HiddenStates"]
@@ -92,7 +95,65 @@ def _layout(model, name, length, dims, lengths, shape):
     return dims, size, [extents[-1]]
 
 
-def HiddenStates(name, prior, *, length=None, dims=None, lengths=None, shape=None):
+def _known_array(name, known, n_states, size, lengths):
+    """Known states by position, of the shape of z, -1 elsewhere; None if there are none."""
+    if not isinstance(known, Mapping):
+        raise TypeError(
+            f"{name}: known must be a dictionary {{time: state}}, or {{(sequence, time): state}}; "
+            f"received {type(known).__name__}. From an array with -1 for unknown: "
+            "{t: k for t, k in enumerate(labels) if k >= 0}"
+        )
+    if not known:
+        return None
+    starts = np.cumsum(lengths) - lengths
+    out = np.full((*size, lengths[0]) if size else sum(lengths), UNKNOWN, _states_dtype(n_states))
+    for key, state in known.items():
+        where = f"{name}: known[{key!r}]"
+        key = key if isinstance(key, tuple) else (key,)
+        if len(key) != 2 and (len(key) != 1 or size):
+            raise ValueError(
+                f"{where}: a key must be "
+                + ("(sequence, time)" if size else "a time or (sequence, time)")
+            )
+        extents = out.shape
+        if len(key) == 2:
+            n = _position(where, key[0], size[0] if size else len(lengths), "sequence")
+            extents = (n + 1, lengths[0] if size else lengths[n])
+        time = _position(where, key[-1], extents[-1], "time")
+        if not _is_whole(state) or not 0 <= state < n_states:
+            raise ValueError(
+                f"{where} must be one of the states 0 to {n_states - 1}, received {state!r}"
+            )
+        at = time if len(key) == 1 else (n, time) if size else starts[n] + time
+        if out[at] not in (UNKNOWN, state):
+            raise ValueError(f"{where} is {state}, but was given as {out[at]} by another key")
+        out[at] = state
+    return out
+
+
+def _is_whole(number):
+    return isinstance(number, (int, np.integer)) and not isinstance(number, (bool, np.bool_))
+
+
+def _position(where, index, extent, what):
+    if not _is_whole(index) or not 0 <= index < extent:
+        raise ValueError(
+            f"{where}: {what} must be a position, 0 to {extent - 1}, received {index!r}"
+        )
+    return int(index)
+
+
+def _check_kappa(name, prior, T):
+    """Raise if a time-dependent kappa does not have a row for each time point."""
+    rows = None if prior.kappa.type.ndim < 2 else prior.kappa.type.shape[-2]
+    if rows is not None and rows != T:
+        raise ValueError(
+            f"{name}: kappa of the prior {prior.name!r} has {rows} rows, one per time point, but "
+            f"{name!r} has {T} time points; give kappa of shape ({T}, {prior.n_states})"
+        )
+
+
+def HiddenStates(name, prior, *, length=None, dims=None, lengths=None, shape=None, known=None):
     """Hidden states z of a hidden Markov model with the given transition prior.
 
     Use the result as an integer index: ``rate[z]`` has the shape of ``z``. Its dtype is small to
@@ -116,6 +177,12 @@ def HiddenStates(name, prior, *, length=None, dims=None, lengths=None, shape=Non
         Lengths of sequences laid end to end (as in hmmlearn); may come with ``dims``.
     shape : tuple
         (T,) or (n_sequences, T), a rectangular batch.
+    known : dict, optional
+        States that are known, {time: state} or {(sequence, time): state}, by position from 0;
+        for ``lengths`` a time alone counts along the sequences laid end to end. The states are
+        drawn given them, also by ``pm.sample_prior_predictive``, and any other path has
+        log-density -inf. What is known of a state pins its number: states with known times no
+        longer change their labels, those without still do.
 
     Returns
     -------
@@ -139,16 +206,24 @@ def HiddenStates(name, prior, *, length=None, dims=None, lengths=None, shape=Non
         raise ValueError(f"{name}: the prior {prior.name!r} was declared in another model")
     dims, size, lengths = _layout(model, name, length, dims, lengths, shape)
     symbolic = not all(isinstance(n, int) for n in lengths)
+    now, repeats = ([_current(n) for n in extents] for extents in (lengths, size or (1,)))
+    if known is not None:
+        if symbolic or not all(isinstance(n, int) for n in size or ()):
+            raise ValueError(
+                f"{name}: known needs lengths that are integers, received a symbolic length"
+            )
+        known = _known_array(name, known, prior.n_states, size, now)
+    _check_kappa(name, prior, sum(now))
     z = HiddenPath(
         name,
         prior.pi_init,
         prior.pi_bar,
         prior.kappa,
         pt.stack(lengths) if symbolic else np.asarray(lengths),
+        known=known,
         size=size,
         dims=dims,
         dtype=_states_dtype(prior.n_states),
     )
-    now, repeats = ([_current(n) for n in extents] for extents in (lengths, size or (1,)))
     pm.Data(f"{name}_lengths", np.tile(now, repeats), dims=f"{name}_sequence")
     return tag(z, prior.name, "states")

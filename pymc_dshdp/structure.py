@@ -38,12 +38,18 @@ def has_op(variable, op_type):
 
 
 def unwrap(variable):
-    """Strip what a ``size`` or ``pm.do`` puts around a parameter: added dimensions, shapes."""
-    while has_op(variable, SpecifyShape) or (
-        has_op(variable, DimShuffle) and not variable.owner.op.drop
-    ):
+    """Strip what a ``size`` or ``pm.do`` puts around a parameter: leading dimensions, shapes."""
+    while has_op(variable, SpecifyShape) or _adds_leading_axes(variable):
         variable = variable.owner.inputs[0]
     return variable
+
+
+def _adds_leading_axes(variable):
+    if not has_op(variable, DimShuffle):
+        return False
+    n = variable.owner.inputs[0].type.ndim
+    order = list(variable.owner.op.new_order)
+    return order == ["x"] * (len(order) - n) + list(range(n))
 
 
 def support(model, rv):
@@ -95,6 +101,7 @@ class PriorVariables:
     fractions : random variable or None
         Stick fractions v.
     kappa : node
+        Of shape (L,), or (T, L) or (N, T, L) where it varies with time.
     phi, eta : nodes or None
         None where kappa is not ``SelfPersistence``.
     sticky : tuple of two nodes, or None
@@ -148,7 +155,7 @@ class PriorVariables:
 
 
 def _prior_of(model, z):
-    pi_init, pi_bar, kappa, _ = (unwrap(v) for v in z.owner.inputs[2:])
+    pi_init, pi_bar, kappa = (unwrap(v) for v in z.owner.inputs[2:5])
     for rv in (pi_init, pi_bar):
         if rv not in model.free_RVs or not has_op(rv, TransitionRowsRV):
             raise ValueError(
@@ -227,6 +234,22 @@ def path_lengths(model, z, start):
     [lengths] = point_function([core(z.owner.inputs[5], 1)])({})
     sequences = np.prod(start[model.rvs_to_values[z].name].shape[:-1], dtype=int)
     return np.tile(lengths.astype("int64"), sequences)
+
+
+def known_states(z, shape):
+    """Known states along the flattened path, -1 elsewhere; None if there are none.
+
+    Parameters
+    ----------
+    z : HiddenStates variable
+    shape : tuple of int
+        Of the states.
+    """
+    known = z.owner.inputs[6]
+    if known.type.shape[-1] == 0:
+        return None
+    [known] = point_function([known])({})
+    return np.broadcast_to(known, shape).ravel()
 
 
 def is_log_odds(model, rv):

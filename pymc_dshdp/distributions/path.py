@@ -10,12 +10,15 @@ from pytensor.tensor.random.op import RandomVariable
 from pymc_dshdp.distributions._common import core, draw_over_batch
 from pymc_dshdp.kernels.simulation import simulate_path
 
+NOTHING_KNOWN = np.empty(0, "int8")
+UNKNOWN = -1
+
 
 class HiddenPathRV(RandomVariable):
-    """z_1 ~ pi_init of each sequence, z_t ~ kappa_j delta_j + (1 - kappa_j) pi_bar_j."""
+    """z_1 ~ pi_init of each sequence, z_t ~ kappa_tj delta_j + (1 - kappa_tj) pi_bar_j."""
 
     name = "hidden_path"
-    signature = "(l),(l,l),(l),(n)->(t)"
+    signature = "(l),(l,l),(r,l),(n),(m)->(t)"
     dtype = "int64"
     _print_name = ("HiddenPath", "\\operatorname{HiddenPath}")
 
@@ -23,15 +26,15 @@ class HiddenPathRV(RandomVariable):
         return [core(dist_params[3], 1).sum()]
 
     @classmethod
-    def rng_fn(cls, rng, initial, pi_bar, kappa, lengths, size):
+    def rng_fn(cls, rng, initial, pi_bar, kappa, lengths, known, size):
         """Draw in NumPy; the numba sampler is registered below."""
         T = int(lengths.reshape(-1, lengths.shape[-1])[0].sum())
 
-        def draw(initial, pi_bar, kappa, lengths, out):
-            simulate_path(rng, initial, pi_bar, kappa, lengths, out)
+        def draw(initial, pi_bar, kappa, lengths, known, out):
+            simulate_path(rng, initial, pi_bar, kappa, lengths, known, out)
 
-        params = (initial, pi_bar, kappa, lengths)
-        return draw_over_batch(draw, (1, 2, 1, 1), params, size, (T,), "int64")
+        params = (initial, pi_bar, kappa, lengths, known)
+        return draw_over_batch(draw, (1, 2, 2, 1, 1), params, size, (T,), "int64")
 
 
 @numba_core_rv_funcify.register(HiddenPathRV)
@@ -39,9 +42,9 @@ def _hidden_path_numba(op, node):
     dtype = np.dtype(op.dtype)
 
     @numba_njit
-    def draw(rng, initial, pi_bar, kappa, lengths):
+    def draw(rng, initial, pi_bar, kappa, lengths, known):
         out = np.empty(lengths.sum(), dtype)
-        simulate_path(rng, initial, pi_bar, kappa, lengths, out)
+        simulate_path(rng, initial, pi_bar, kappa, lengths, known, out)
         return out
 
     return draw, 1
@@ -53,47 +56,88 @@ class HiddenPath(Discrete):
     .. math::
 
        p(z) = \prod_n \bar\pi_{0, z_1} \prod_{t > 1}
-              \left[\kappa_j \delta_{j, z_t} + (1 - \kappa_j) \bar\pi_{j, z_t}\right]_{j = z_{t-1}}
+              \left[\kappa_{tj} \delta_{j, z_t} + (1 - \kappa_{tj}) \bar\pi_{j, z_t}
+              \right]_{j = z_{t-1}}
+
+    Where states are known the density is that of p restricted to the paths that have them (not
+    normalised again: it is the joint density of the path and what is known of it), and draws are
+    from p given the known states.
 
     Parameters
     ----------
     initial : tensor_like of float, shape (L,)
         pi_init.
     pi_bar : tensor_like of float, shape (L, L)
-    kappa : tensor_like of float, shape (L,)
+    kappa : tensor_like of float, shape (L,), (T, L) or (batch, T, L)
+        With an axis of time, row t is in force from t - 1 to t.
     lengths : tensor_like of int, shape (N,)
         Sequence lengths; their sum is the length of the last axis.
+    known : tensor_like of int, shape (T,) or (batch, T), optional
+        Known states, -1 where the state is not known.
     """
 
     rv_op = HiddenPathRV()
 
     @classmethod
-    def dist(cls, initial, pi_bar, kappa, lengths, **kwargs):
+    def dist(cls, initial, pi_bar, kappa, lengths, known=None, **kwargs):
         """Build the variable; see the class."""
-        params = [pt.as_tensor_variable(p) for p in (initial, pi_bar, kappa, lengths)]
+        kappa = pt.as_tensor_variable(kappa)
+        kappa = kappa[None, :] if kappa.type.ndim == 1 else kappa
+        known = NOTHING_KNOWN if known is None else known
+        params = [pt.as_tensor_variable(p) for p in (initial, pi_bar, kappa, lengths, known)]
         return super().dist(params, **kwargs)
 
-    def support_point(rv, size, initial, pi_bar, kappa, lengths):
+    def support_point(rv, size, initial, pi_bar, kappa, lengths, known):
         """Return the starting value."""
         # The last state throughout: the sign for the sampler to start from the data.
-        return pt.zeros_like(rv) + (initial.shape[-1] - 1).astype(rv.dtype)
+        path = pt.zeros_like(rv) + (initial.shape[-1] - 1).astype(rv.dtype)
+        return path if _is_empty(known) else _with_known(known, path)
 
-    def logp(value, initial, pi_bar, kappa, lengths):
+    def logp(value, initial, pi_bar, kappa, lengths, known):
         """Log-density; see the class."""
-        initial, pi_bar = core(initial, 1), core(pi_bar, 2)
-        kappa, lengths = core(kappa, 1), core(lengths, 1)
+        initial, pi_bar, lengths = core(initial, 1), core(pi_bar, 2), core(lengths, 1)
         first = pt.cumsum(lengths) - lengths
         is_first = pt.zeros(value.shape[-1], dtype="bool")[first].set(np.array(True))
-        at_first = pt.log(initial)[value[..., first]].sum(axis=-1)
+        # Index before the logarithm: the gradient of an unused zero would be 0 times infinity.
+        at_first = pt.log(initial[value[..., first]]).sum(axis=-1)
 
         previous, current = value[..., :-1], value[..., 1:]
         stays = pt.eq(previous, current)
         switch_p = pi_bar[previous, current]
+        kappa, log_switch = (
+            _in_force(x, previous, _varies(kappa)) for x in (kappa, pt.log1p(-kappa))
+        )
         # Gradients need both branches finite: a self-transition may have pi_bar_jj = 0.
-        switched = pt.log1p(-kappa)[previous] + pt.log(pt.switch(stays, 1.0, switch_p))
-        stayed = pt.switch(stays, kappa[previous] + (1.0 - kappa[previous]) * switch_p, 1.0)
+        switched = log_switch + pt.log(pt.switch(stays, 1.0, switch_p))
+        stayed = pt.switch(stays, kappa + (1.0 - kappa) * switch_p, 1.0)
         step = pt.switch(stays, pt.log(stayed), switched)
         after_first = pt.switch(is_first[1:], 0.0, step).sum(axis=-1)
 
-        valid = pt.and_(pt.ge(value, 0), pt.lt(value, initial.shape[0])).all(axis=-1)
-        return pt.switch(valid, at_first + after_first, -np.inf)
+        valid = pt.and_(pt.ge(value, 0), pt.lt(value, initial.shape[0]))
+        if not _is_empty(known):
+            valid = pt.and_(valid, pt.eq(value, _with_known(known, value)))
+        return pt.switch(valid.all(axis=-1), at_first + after_first, -np.inf)
+
+
+def _is_empty(known):
+    return known.type.shape[-1] == 0
+
+
+def _with_known(known, path):
+    return pt.switch(pt.eq(known, UNKNOWN), path, known).astype(path.dtype)
+
+
+def _varies(kappa):
+    return kappa.type.shape[-2] != 1
+
+
+def _in_force(rows, previous, varies):
+    """rows[t, z_{t-1}] of an array (..., T, L), or rows[0, z_{t-1}] where it is constant."""
+    while rows.type.ndim > 2 and rows.type.shape[0] == 1:
+        rows = rows[0]
+    if not varies:
+        return core(rows, 2)[0][previous]
+    index = [pt.arange(previous.shape[-1]), previous]
+    if rows.type.ndim > 2:
+        index.insert(0, pt.arange(previous.shape[0])[:, None])
+    return rows[..., 1:, :][tuple(index)]

@@ -188,6 +188,7 @@ def sweep_states(
     emission,
     grouped,
     random_scan,
+    free=None,
 ):
     """Draw (z_t, w_t, w_{t+1}) | all else once for each t, pi_bar and pi_init integrated out.
 
@@ -213,6 +214,9 @@ def sweep_states(
         and a time point costs the number of occupied states.
     random_scan : bool
         Visit the time points in a random order instead of the order of time.
+    free : ndarray of shape (m,), int64, optional
+        The time points to draw, in the order of time; default all. At the others the state is
+        given, and their w_t, drawn before the sweep, are left as they are.
 
     Returns
     -------
@@ -229,9 +233,9 @@ def sweep_states(
     scratch_a = np.empty(L + 1)
     scratch_b = np.empty(L + 1)
     weights = np.empty(L + DRAW_DRAW)
-    order = np.arange(T)
+    order = np.arange(T) if free is None else free.copy()
     if random_scan:
-        for i in range(T - 1, 0, -1):
+        for i in range(order.shape[0] - 1, 0, -1):
             j = int(rng.random() * (i + 1))
             order[i], order[j] = order[j], order[i]
     moved = births = deaths = 0

@@ -6,7 +6,7 @@ import numpy as np
 from pymc.model import Model, modelcontext
 
 from pymc_dshdp.kernels.counts import empty_counts, path_counts
-from pymc_dshdp.structure import path_lengths
+from pymc_dshdp.structure import known_states, path_lengths
 
 FRAMES = 8
 
@@ -69,10 +69,17 @@ class PathReader:
         self.n_states = prior.n_states
         self.values = [model.rvs_to_values[z] for z in prior.states]
         self.lengths = [path_lengths(model, z, start) for z in prior.states]
+        self.known = [
+            known_states(z, start[value.name].shape)
+            for z, value in zip(prior.states, self.values, strict=True)
+        ]
 
     def check(self, point):
-        """Raise if a path has a state that does not exist (from ``initvals``, say)."""
-        for value in self.values:
+        """Raise if a path has a state that does not exist or is known to be another.
+
+        Both can only come from the starting point (``initvals``, say).
+        """
+        for value, known in zip(self.values, self.known, strict=True):
             path = point[value.name]
             low, high = path.min(), path.max()
             if low < 0 or high >= self.n_states:
@@ -80,6 +87,14 @@ class PathReader:
                     f"{value.name!r} has state {low if low < 0 else high}, but its states are 0 "
                     f"to {self.n_states - 1}; number the states of initvals from 0"
                 )
+            if known is not None:
+                wrong = np.flatnonzero((known >= 0) & (known != np.ravel(path)))
+                if wrong.size:
+                    raise ValueError(
+                        f"{value.name!r} has state {np.ravel(path)[wrong[0]]} at position "
+                        f"{wrong[0]}, where it is known to be {known[wrong[0]]}; start from a path "
+                        "that agrees with known"
+                    )
 
     def counts(self, point):
         """Count starts and transitions, pooled over the prior's states; shape (L + 1, L)."""

@@ -36,6 +36,10 @@ class _DirectSampler(PriorSampler):
             )
         super().__init__(model, prior, step, start, missing)
         self._random_scan = scan == "random"
+        self._free = [
+            np.arange(lengths.sum()) if known is None else np.flatnonzero(known < 0)
+            for known, lengths in zip(self.paths.known, self.paths.lengths, strict=True)
+        ]
         self.emissions = []
         for z, table in zip(prior.states, self.tables, strict=True):
             found = find_collapsed(model, z) if collapse == "auto" else None
@@ -81,6 +85,7 @@ class _DirectSampler(PriorSampler):
                 statistics,
                 grouped,
                 self._random_scan,
+                self._free[i],
             )
             if draw.impossible_time >= 0:
                 table = self.tables[i]

@@ -58,7 +58,7 @@ class PriorSampler:
         """Replace default starting paths by segmentations of the data."""
         new = {}
         for value, table in zip(self.paths.values, self.tables, strict=True):
-            if is_default_start(point[value.name], self.n_states):
+            if is_default_start(point[value.name], self.n_states, table.known):
                 path = initial_path(table, self.n_states, rng)
                 new[value.name] = path.astype(value.dtype).reshape(point[value.name].shape)
         return {**point, **new}
