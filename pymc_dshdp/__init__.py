@@ -23,6 +23,7 @@ from pymc_dshdp.steps import (
     GridRhoStep,
     WeakLimitFFBS,
 )
+from pymc_dshdp.storage import StateSummary
 
 __all__ = [
     "ConditionalNUTS",
@@ -35,6 +36,7 @@ __all__ = [
     "HiddenStates",
     "MatrixNormalInverseWishart",
     "NormalInverseWishart",
+    "StateSummary",
     "StickyHDP",
     "SwitchingVAR",
     "WeakLimitFFBS",

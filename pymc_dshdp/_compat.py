@@ -4,6 +4,7 @@ import sys
 
 import pymc as pm
 import pymc.step_methods
+import xarray as xr
 from pymc.step_methods.compound import BlockedStep, CompoundStep
 
 PYMC_6 = int(pm.__version__.split(".")[0]) >= 6
@@ -46,6 +47,23 @@ def register_steps(classes):
     for cls in reversed(classes):
         if cls not in methods:
             methods.insert(0, cls)
+
+
+def begin_chain(step, rng, tune, draws):
+    """Give a step, or several together, the generator of the chain that it starts."""
+    if PYMC_6:
+        step.setup_chain(rng, tune, draws)
+    else:
+        step.set_rng(rng)
+
+
+def make_result(groups):
+    """Build an InferenceData (PyMC 5.28) or a DataTree (PyMC 6) from datasets by group name."""
+    if PYMC_6:
+        return xr.DataTree.from_dict({f"/{name}": data for name, data in groups.items()})
+    import arviz
+
+    return arviz.InferenceData(**groups)
 
 
 def group(data, name):
