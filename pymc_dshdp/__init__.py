@@ -3,10 +3,13 @@
 from pymc_dshdp import datasets
 from pymc_dshdp._compat import register_steps
 from pymc_dshdp.analysis import (
+    align,
     align_to,
+    check,
     hamming_distance,
     held_out_log_likelihood,
     label_invariant,
+    summary,
 )
 from pymc_dshdp.baselines import HDP, FixedTransitions, StickyHDP
 from pymc_dshdp.emissions.declare import (
@@ -40,11 +43,14 @@ __all__ = [
     "StickyHDP",
     "SwitchingVAR",
     "WeakLimitFFBS",
+    "align",
     "align_to",
+    "check",
     "datasets",
     "hamming_distance",
     "held_out_log_likelihood",
     "label_invariant",
+    "summary",
 ]
 __version__ = "0.1.0"
 

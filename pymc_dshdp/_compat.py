@@ -70,3 +70,21 @@ def group(data, name):
     """Return the dataset of a group of an InferenceData (ArviZ 0.x) or a DataTree (ArviZ 1.x)."""
     found = data[name]
     return found.to_dataset() if hasattr(found, "to_dataset") else found
+
+
+def group_names(data):
+    """Return the names of the groups of an InferenceData or DataTree."""
+    return list(data.children) if isinstance(data, xr.DataTree) else list(data.groups())
+
+
+def with_groups(data, datasets):
+    """Return an InferenceData or DataTree like ``data`` with groups replaced or added.
+
+    The other groups are shared, not copied.
+    """
+    if isinstance(data, xr.DataTree):
+        out = data.copy(deep=False)
+        for name, dataset in datasets.items():
+            out[name] = xr.DataTree(dataset)
+        return out
+    return type(data)(attrs=data.attrs, **{**dict(data.items()), **datasets})

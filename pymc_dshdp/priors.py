@@ -262,7 +262,8 @@ class DSHDP(TransitionPrior):
     kappa : number, array or tensor, optional
         Self-persistence probabilities, scalar or of shape (L,), instead of all of these. A
         random variable of shape (L,) with independent components is sampled by ``GridRhoStep``;
-        any other tensor through the log-density of the states.
+        any other tensor through the log-density of the states. What is given is recorded as the
+        deterministic ``name_kappa``.
     weights : {"weak-limit", "stick-breaking"}
         Symmetric finite Dirichlet, or stick-breaking truncated at L, whose expected tail mass is
         (gamma / (1 + gamma))^(L - 1).
@@ -315,6 +316,8 @@ class DSHDP(TransitionPrior):
             kappa = SelfPersistence(
                 self._name("kappa"), self.phi, self.eta, shape=self.n_states, dims=self.dims[0]
             )
+        elif self._name("kappa") not in self.model.named_vars:  # so that every result has it
+            pm.Deterministic(self._name("kappa"), kappa, dims=self.dims[0])
         self.kappa = kappa
         if kappa in self.model.free_RVs and kappa.owner.op.ndim_supp == 0:
             tag(kappa, self.name, "kappa")

@@ -189,7 +189,8 @@ def HiddenStates(name, prior, *, length=None, dims=None, lengths=None, shape=Non
     TensorVariable
         int8, int16 or int32 by the number of states, of shape (T,) or (n_sequences, T). The
         sequence lengths are registered as constant data ``name_lengths`` (the lengths at this
-        moment, where they are symbolic).
+        moment, where they are symbolic), and the labels along the state dimension as
+        ``name_labels``, so that a result tells which dimension its states have.
 
     Raises
     ------
@@ -226,4 +227,5 @@ def HiddenStates(name, prior, *, length=None, dims=None, lengths=None, shape=Non
         dtype=_states_dtype(prior.n_states),
     )
     pm.Data(f"{name}_lengths", np.tile(now, repeats), dims=f"{name}_sequence")
+    pm.Data(f"{name}_labels", np.arange(prior.n_states), dims=prior.dims[0])
     return tag(z, prior.name, "states")

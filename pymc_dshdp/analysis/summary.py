@@ -1,86 +1,260 @@
-"""Quantities that do not change when states are renumbered."""
+"""What a result says, in tables."""
+
+from dataclasses import dataclass
 
 import numpy as np
-import xarray as xr
+import pandas as pd
+from rich.text import Text
 
 from pymc_dshdp._compat import group
+from pymc_dshdp.analysis.align import align, is_aligned
+from pymc_dshdp.analysis.invariant import diagnostics, label_invariant
+from pymc_dshdp.analysis.report import Report, interval, rounded, table
+from pymc_dshdp.analysis.result import (
+    element_labels,
+    find_hidden,
+    find_prior,
+    find_states,
+    state_labels,
+)
+from pymc_dshdp.kernels.segmentations import count_visits, occupancies
 
-__all__ = ["find_states", "label_invariant"]
+__all__ = ["Summary", "find_states", "summary"]
+
+PRINTED_STATES = 12
+PRINTED_COLUMNS = 10
+PRINTED_PARAMETERS = 1
 
 
-def find_states(idata, states=None):
-    """Name of the hidden-state variable of a result.
+@dataclass(frozen=True, repr=False)
+class Summary(Report):
+    """Tables of a result; it prints them, and holds each as a DataFrame.
 
-    Parameters
+    States are numbered as by ``align``; what is said of a state is over the draws that occupy it.
+    ``lower`` and ``upper`` bound the central interval of probability ``prob``.
+
+    Attributes
     ----------
-    idata : arviz.InferenceData or xarray.DataTree
-    states : str, optional
-        Its name; may be left out where there is only one.
-
-    Raises
-    ------
-    ValueError
-        If there is none, more than one, or no such variable.
+    occupied : pandas.DataFrame
+        Posterior ``probability`` of each number of occupied states.
+    states : pandas.DataFrame
+        A row for each state that some draw occupies: ``in_use``, the share of draws that occupy
+        it; ``occupancy``, its share of all time points over all draws, and its interval;
+        ``self_persistence`` (kappa), ``stay`` (P_jj), ``expected_dwell`` (1 / (1 - P_jj)) and
+        ``observed_dwell`` (mean length of its runs; one ends with its sequence), each the
+        posterior median with ``_lower`` and ``_upper``.
+    transitions : pandas.DataFrame
+        ``mean``, ``lower`` and ``upper`` of the transition probabilities between the main states,
+        by (from, to).
+    parameters : pandas.DataFrame
+        ``mean``, ``sd``, ``lower`` and ``upper`` of the other variables with the state dimension,
+        for the main states, by (variable, state, ...).
+    diagnostics : pandas.DataFrame
+        ``mean``, ``sd``, ``r_hat``, ``ess_bulk`` and ``ess_tail`` of the quantities that do not
+        depend on the numbering of the states.
+    main : list
+        The main states: occupied in at least half of the draws.
+    n_states : int
+        Truncation L.
+    truncated : float
+        Share of draws that occupy all L states.
+    prob : float
+    shape : tuple
+        Numbers of chains, draws, sequences and time points.
     """
-    posterior = group(idata, "posterior")
-    found = []
-    if "constant_data" in idata:
-        names = [str(name).removesuffix("_lengths") for name in group(idata, "constant_data")]
-        found = [name for name in names if name in posterior]
-    if states is None:
-        if len(found) != 1:
-            raise ValueError(
-                f"states must name the hidden-state variable; the result has {found or 'none'}"
+
+    occupied: pd.DataFrame
+    states: pd.DataFrame
+    transitions: pd.DataFrame
+    parameters: pd.DataFrame
+    diagnostics: pd.DataFrame
+    main: list
+    n_states: int
+    truncated: float
+    prob: float
+    shape: tuple
+
+    @property
+    def transition_matrix(self):
+        """Posterior mean of P between the main states, a square DataFrame."""
+        return self.transitions["mean"].unstack("to").loc[self.main, self.main]
+
+    def __rich_console__(self, console, options):
+        chains, draws, sequences, times = self.shape
+        yield Text(
+            f"{times:,} time points in {sequences:,} sequence{'s' * (sequences > 1)}; {chains} "
+            f"chain{'s' * (chains > 1)} of {draws:,} draws; intervals of probability "
+            f"{self.prob:g}\n"
+        )
+        share = self.occupied["probability"]
+        share = share[share >= 0.005]
+        bars = pd.DataFrame({"probability": [f"{p:.2f} {'#' * round(40 * p)}" for p in share]})
+        yield from table(bars.set_index(share.index), "Occupied states", justify="left")
+        advice = "; raise n_states" if self.truncated > 0.01 else ""
+        yield Text(
+            f"{self.truncated:.1%} of the draws occupy all {self.n_states} states of the "
+            f"truncation{advice}\n"
+        )
+        yield from table(self._states_table(), "Main states, numbered by occupancy")
+        more = len(self.main) - PRINTED_STATES
+        rest = self.states.drop(index=self.main)
+        if more > 0:
+            yield Text(f"{more} more main states are in .states\n")
+        if len(rest):
+            yield Text(
+                f"{len(rest)} further states are each occupied in fewer than half of the draws; "
+                f"together they hold {rest['occupancy'].sum():.1%} of the time\n"
             )
-        return found[0]
-    if states not in posterior:
-        raise ValueError(f"states={states!r} is not in the posterior; it has {found or 'none'}")
-    return states
+        shown = self.main[:PRINTED_COLUMNS]
+        matrix = self.transition_matrix.loc[shown, shown].map("{:.3f}".format)
+        matrix.index.name = "from \\ to"
+        which = "" if len(shown) == len(self.main) else f" of the first {len(shown)} states"
+        yield from table(matrix, f"Transition matrix{which}, posterior mean")
+        yield from table(rounded(self.diagnostics), "What does not depend on the numbering")
+
+    def _states_table(self):
+        shown = self.states.loc[self.main[:PRINTED_STATES]]
+        names = {
+            "self_persistence": "kappa",
+            "expected_dwell": "expected dwell",
+            "observed_dwell": "observed dwell",
+        }
+        bounds = 100 * shown["occupancy_lower"], 100 * shown["occupancy_upper"]
+        columns = {
+            "in use": [f"{p:.0%}" for p in shown["in_use"]],
+            "% of time": interval(100 * shown["occupancy"], *bounds),
+        }
+        for name, title in names.items():
+            if name in shown:
+                bounds = shown[f"{name}_lower"], shown[f"{name}_upper"]
+                columns[title] = interval(shown[name], *bounds)
+        scalars = self.parameters[self.parameters.index.get_level_values("element") == ""]
+        for name, part in list(scalars.groupby(level="variable", sort=False))[:PRINTED_PARAMETERS]:
+            part = part.droplevel(["variable", "element"]).reindex(shown.index)
+            columns[str(name)] = interval(part["mean"], part["lower"], part["upper"])
+        return pd.DataFrame(columns, shown.index)
 
 
-def label_invariant(idata, states=None):
-    """Collect the quantities whose R-hat and effective sample size mean something.
-
-    Labels switch between draws and chains, so R-hat of ``z[t]``, of ``kappa[k]`` or of an
-    emission parameter of "state 3" says nothing about convergence. These do: the number of
-    occupied states, the log marginal likelihood, and every scalar variable.
+def summary(idata, states=None, prob=0.9):
+    """Summarise a result: how many states, what each is, how long it lasts, what follows it.
 
     Parameters
     ----------
     idata : arviz.InferenceData or xarray.DataTree
-        Result of ``pm.sample``.
+        Result of ``pm.sample``; it is aligned first unless ``align`` has been.
     states : str, optional
         The hidden-state variable, where there are several.
+    prob : float
+        Probability of the central intervals.
 
     Returns
     -------
-    xarray.Dataset
-        Variables with dimensions (chain, draw): ``n_occupied``, ``log_marginal_likelihood``
-        (where the sampler statistic is there) and the scalar variables of the posterior but rho1
-        and rho2, whose tails are too heavy for a mean; pass it to ``arviz.summary``.
+    Summary
+        Print it; its tables are DataFrames.
 
     Raises
     ------
     ValueError
-        If the hidden-state variable cannot be found.
+        If the state variable, its dimension or its transition prior cannot be found, or if
+        ``prob`` is not in (0, 1).
     """
+    if not 0 < prob < 1:
+        raise ValueError(f"prob must be in (0, 1), received {prob!r}")
+    hidden = find_hidden(idata, states)
+    if not is_aligned(idata, hidden):
+        idata = align(idata, hidden.name)
+        hidden = find_hidden(idata, hidden.name)
+    prior = find_prior(idata, hidden)
     posterior = group(idata, "posterior")
-    z = posterior[find_states(idata, states)]
-    within = [d for d in z.dims if d not in ("chain", "draw")]
-    occupied = sum((z == k).any(within).astype(int) for k in range(int(z.max()) + 1))
-    out = {"n_occupied": occupied}
-    if "sample_stats" in idata:
-        stats = group(idata, "sample_stats")
-        if "log_marginal_likelihood" in stats:
-            out["log_marginal_likelihood"] = stats["log_marginal_likelihood"]
-    for name, variable in posterior.items():
-        if str(name).endswith(("_rho1", "_rho2")):
-            continue  # functions of phi and eta, with tails too heavy for a mean
-        if set(variable.dims) == {"chain", "draw"} and np.issubdtype(variable.dtype, np.number):
-            out[str(name)] = variable
-    return xr.Dataset(
-        {
-            name: variable.drop_vars(set(variable.coords) - {"chain", "draw"})
-            for name, variable in out.items()
-        }
+    paths = hidden.paths()
+    sizes, _ = occupancies(paths, hidden.n_states)
+    visits = count_visits(paths, hidden.lengths, hidden.n_states)
+    occupied = sizes > 0
+    coordinate = state_labels(posterior, hidden)
+    main = np.flatnonzero(occupied.mean(axis=0) >= 0.5)
+    ever = np.flatnonzero(occupied.any(axis=0))
+    level = np.array([(1 - prob) / 2, (1 + prob) / 2])
+    number_occupied = np.bincount(occupied.sum(axis=1), minlength=1)
+    counts = pd.DataFrame({"probability": number_occupied / len(paths)})
+    counts.index.name = "states"
+    return Summary(
+        occupied=counts[counts["probability"] > 0],
+        states=_states_frame(prior, sizes, visits, ever, coordinate[ever], level),
+        transitions=_transitions_frame(prior, occupied, main, coordinate[main], level),
+        parameters=_parameters_frame(posterior, hidden, prior, occupied, main, coordinate, level),
+        diagnostics=diagnostics(label_invariant(idata, hidden.name)),
+        main=coordinate[main].tolist(),
+        n_states=hidden.n_states,
+        truncated=float(occupied.all(axis=1).mean()),
+        prob=prob,
+        shape=(*hidden.z.shape[:2], len(hidden.lengths), paths.shape[1]),
     )
+
+
+def _quantiles(values, where, q):
+    """Quantiles over the draws selected for each entry: (len(q), ...)."""
+    where = np.broadcast_to(where, values.shape)
+    out = np.full((len(q), *values.shape[1:]), np.nan)
+    for index in np.ndindex(values.shape[1:]):
+        chosen = values[(slice(None), *index)][where[(slice(None), *index)]]
+        if chosen.size:
+            out[(slice(None), *index)] = np.quantile(chosen, q)
+    return out
+
+
+def _states_frame(prior, sizes, visits, ever, labels, level):
+    occupied = sizes[:, ever] > 0
+    q = np.array([0.5, *level])
+    occupancy = sizes[:, ever] / sizes.sum(axis=1, keepdims=True)
+    columns = {"in_use": occupied.mean(axis=0), "occupancy": occupancy.mean(axis=0)}
+    columns["occupancy_lower"], columns["occupancy_upper"] = np.quantile(occupancy, level, axis=0)
+    stay = prior.pi_bar.values.reshape(len(sizes), *prior.pi_bar.shape[2:])[:, ever, ever]
+    quantities = {}
+    if prior.kappa is not None:
+        kappa = prior.kappa.values.reshape(sizes.shape)[:, ever]
+        stay = kappa + (1.0 - kappa) * stay
+        quantities["self_persistence"] = kappa
+    quantities["stay"] = stay
+    with np.errstate(divide="ignore", invalid="ignore"):
+        quantities["expected_dwell"] = 1.0 / (1.0 - stay)
+        quantities["observed_dwell"] = sizes[:, ever] / visits[:, ever]
+    for name, values in quantities.items():
+        middle, lower, upper = _quantiles(values, occupied, q)
+        columns |= {name: middle, f"{name}_lower": lower, f"{name}_upper": upper}
+    return pd.DataFrame(columns, pd.Index(labels, name="state"))
+
+
+def _transitions_frame(prior, occupied, main, labels, level):
+    P = prior.transition_matrices(main)
+    where = np.broadcast_to(occupied[:, main, None], P.shape)
+    lower, upper = _quantiles(P, where, level)
+    return pd.DataFrame(
+        {
+            "mean": P.mean(axis=0, where=where).ravel(),
+            "lower": lower.ravel(),
+            "upper": upper.ravel(),
+        },
+        pd.MultiIndex.from_product([labels, labels], names=["from", "to"]),
+    )
+
+
+def _parameters_frame(posterior, hidden, prior, occupied, main, coordinate, level):
+    rows, keys = [], []
+    own = {f"{prior.name}_{role}" for role in ("beta", "kappa", "pi_init", "pi_bar")}
+    for name, variable in posterior.items():
+        if name in own or hidden.dim not in variable.dims:
+            continue
+        if not {"chain", "draw"} <= set(variable.dims) or variable.dtype.kind not in "fiub":
+            continue
+        variable = variable.transpose("chain", "draw", hidden.dim, ...)
+        elements = element_labels(variable, variable.dims[3:])
+        values = variable.values.reshape(len(occupied), hidden.n_states, -1).astype(float)
+        for k in main:
+            chosen = values[occupied[:, k], k]
+            bounds = np.quantile(chosen, level, axis=0)
+            for e, element in enumerate(elements):
+                x = chosen[:, e]
+                rows.append([x.mean(), x.std(), *bounds[:, e]])
+                keys.append((str(name), coordinate[k], element))
+    index = pd.MultiIndex.from_tuples(keys, names=["variable", "state", "element"])
+    return pd.DataFrame(rows, index, columns=["mean", "sd", "lower", "upper"], dtype=float)

@@ -1,0 +1,97 @@
+"""Quantities that do not change when states are renumbered."""
+
+import arviz as az
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from pymc_dshdp._compat import group
+from pymc_dshdp.analysis.result import find_hidden
+from pymc_dshdp.kernels.segmentations import count_visits
+
+__all__ = ["diagnostics", "label_invariant"]
+
+
+def label_invariant(idata, states=None):
+    """Collect the quantities whose R-hat and effective sample size mean something.
+
+    Labels switch between draws and chains, so R-hat of ``z[t]``, of ``kappa[k]`` or of an
+    emission parameter of "state 3" says nothing about convergence. These do: the number of
+    occupied states, of switches between states, the log marginal likelihood, and every scalar
+    variable.
+
+    Parameters
+    ----------
+    idata : arviz.InferenceData or xarray.DataTree
+        Result of ``pm.sample``.
+    states : str, optional
+        The hidden-state variable, where there are several.
+
+    Returns
+    -------
+    xarray.Dataset
+        Variables with dimensions (chain, draw): ``n_occupied``, ``n_switches``,
+        ``log_marginal_likelihood`` (where the sampler statistic is there) and the scalar variables
+        of the posterior but rho1 and rho2, whose tails are too heavy for a mean; pass it to
+        ``arviz.summary``.
+
+    Raises
+    ------
+    ValueError
+        If the hidden-state variable cannot be found.
+    """
+    posterior = group(idata, "posterior")
+    hidden = find_hidden(idata, states)
+    shape = hidden.z.shape[:2]
+    visits = count_visits(hidden.paths(), hidden.lengths, hidden.n_states)
+    switches = visits.sum(axis=1) - len(hidden.lengths)
+    first = hidden.z.isel({dim: 0 for dim in hidden.dims}, drop=True)
+    out = {
+        "n_occupied": first.copy(data=(visits > 0).sum(axis=1).reshape(shape)),
+        "n_switches": first.copy(data=switches.reshape(shape)),
+    }
+    if "sample_stats" in idata:
+        stats = group(idata, "sample_stats")
+        if "log_marginal_likelihood" in stats:
+            out["log_marginal_likelihood"] = stats["log_marginal_likelihood"]
+    for name, variable in posterior.items():
+        if str(name).endswith(("_rho1", "_rho2")):
+            continue  # functions of phi and eta, with tails too heavy for a mean
+        if set(variable.dims) == {"chain", "draw"} and np.issubdtype(variable.dtype, np.number):
+            out[str(name)] = variable
+    return xr.Dataset(
+        {
+            name: variable.drop_vars(set(variable.coords) - {"chain", "draw"})
+            for name, variable in out.items()
+        }
+    )
+
+
+def diagnostics(dataset):
+    """Tabulate the mean, standard deviation, R-hat and effective sample sizes of scalars.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        Variables with dimensions (chain, draw).
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row for each variable; columns ``mean``, ``sd``, ``r_hat``, ``ess_bulk`` and
+        ``ess_tail``. R-hat is NaN for a constant.
+    """
+    draws = ("chain", "draw")
+    with np.errstate(all="ignore"):
+        columns = {
+            "mean": dataset.mean(draws),
+            "sd": dataset.std(draws),
+            "r_hat": az.rhat(dataset),
+            "ess_bulk": az.ess(dataset, method="bulk"),
+            "ess_tail": az.ess(dataset, method="tail"),
+        }
+    names = list(dataset.data_vars)
+    return pd.DataFrame(
+        {column: [float(values[name]) for name in names] for column, values in columns.items()},
+        index=pd.Index(names, name="quantity"),
+    )
