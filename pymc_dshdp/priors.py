@@ -263,7 +263,7 @@ class DSHDP(TransitionPrior):
         Self-persistence probabilities, scalar or of shape (L,), instead of all of these. A
         random variable of shape (L,) with independent components is sampled by ``GridRhoStep``;
         any other tensor through the log-density of the states. What is given is recorded as the
-        deterministic ``name_kappa``.
+        deterministic ``name_kappa`` (its mean over time if it has a row for each time).
     weights : {"weak-limit", "stick-breaking"}
         Symmetric finite Dirichlet, or stick-breaking truncated at L, whose expected tail mass is
         (gamma / (1 + gamma))^(L - 1).
@@ -317,7 +317,8 @@ class DSHDP(TransitionPrior):
                 self._name("kappa"), self.phi, self.eta, shape=self.n_states, dims=self.dims[0]
             )
         elif self._name("kappa") not in self.model.named_vars:  # so that every result has it
-            pm.Deterministic(self._name("kappa"), kappa, dims=self.dims[0])
+            over_time = kappa.mean(axis=0) if kappa.type.ndim == 2 else kappa
+            pm.Deterministic(self._name("kappa"), over_time, dims=self.dims[0])
         self.kappa = kappa
         if kappa in self.model.free_RVs and kappa.owner.op.ndim_supp == 0:
             tag(kappa, self.name, "kappa")

@@ -39,7 +39,9 @@ def dressed(z, L, rng, lengths=None, shuffle=True, name="z", dim="state", prior=
         "rate": k + noise,
         "mu": 10.0 * k[:, None] + np.arange(2) + noise[..., None],
     }
-    order = np.argsort(rng.random((*shape, L)), axis=-1) if shuffle else np.broadcast_to(k, noise.shape)
+    order = (
+        np.argsort(rng.random((*shape, L)), axis=-1) if shuffle else np.broadcast_to(k, noise.shape)
+    )
     posterior = {name: renumbered(z, order, None).astype("int8")}
     for key, values in parameters.items():
         axes = (2, 3) if key.endswith("pi_bar") else (2,)

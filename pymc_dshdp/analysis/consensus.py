@@ -168,7 +168,7 @@ def chain_distances(paths, n_states):
     blocks = between.reshape(chains, n, chains, n).sum(axis=(1, 3))
     pairs = np.full((chains, chains), float(n * n))
     np.fill_diagonal(pairs, max(n * (n - 1), 1))
-    distances = blocks / pairs
+    distances = (blocks + blocks.T) / (2.0 * pairs)
     within = np.diag(distances)
     within = 0.5 * (within[:, None] + within[None, :])
     agree = distances - within <= np.maximum(LEAST_EXCESS, 0.5 * within)

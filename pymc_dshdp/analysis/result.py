@@ -178,7 +178,8 @@ class Prior(NamedTuple):
     ----------
     name : str
     kappa : xarray.DataArray or None
-        Self-persistence probabilities (chain, draw, state); None where there are none.
+        Self-persistence probabilities (chain, draw, state), their mean over time where they depend
+        on it; None where there are none.
     pi_bar : xarray.DataArray
         Switching rows (chain, draw, state, state_to).
     """
@@ -238,8 +239,9 @@ def find_prior(idata, hidden):
         raise ValueError(
             f"'{name}_kappa' is not in the posterior; keep it in var_names of pm.sample"
         )
-    pi_bar = posterior[f"{name}_pi_bar"].transpose(*order, f"{hidden.dim}_to")
-    return Prior(name, None if kappa is None else kappa.transpose(*order), pi_bar)
+    if kappa is not None:
+        kappa = kappa.mean(set(kappa.dims) - set(order)).transpose(*order)
+    return Prior(name, kappa, posterior[f"{name}_pi_bar"].transpose(*order, f"{hidden.dim}_to"))
 
 
 def state_labels(posterior, hidden):

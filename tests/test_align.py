@@ -1,0 +1,355 @@
+"""Alignment: one numbering of the states over draws and chains, without a truth."""
+
+import warnings
+
+import arviz as az
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+from models import sample
+from results import dressed, from_groups, noisy_copies, renumbered, result, variables
+
+import pymc_dshdp as dshdp
+from pymc_dshdp._compat import group, group_names, with_groups
+from pymc_dshdp.analysis.consensus import chain_distances, consensus_path
+
+TRUTH = np.repeat([0, 1, 0, 2, 1, 0], [14, 9, 12, 8, 10, 7])  # 33, 19 and 8 of 60 times
+L = 6
+STATE_VARIABLES = ("hmm_kappa", "rate", "mu", "hmm_beta", "hmm_pi_init")
+
+
+def same(one, two):
+    """Whether two results have the same posterior, bit for bit."""
+    one, two = variables(one), variables(two)
+    return one.keys() == two.keys() and all(np.array_equal(one[k], two[k]) for k in one)
+
+
+def shuffled(idata, seed):
+    """The same result with the states of each draw renumbered at random."""
+    posterior = variables(idata)
+    order = np.argsort(np.random.default_rng(seed).random(posterior["rate"].shape), axis=-1)
+    groups = {
+        "posterior": dict(posterior),
+        "constant_data": variables(idata, "constant_data"),
+    }
+    groups["posterior"]["z"] = renumbered(posterior["z"], order, None).astype("int8")
+    for name in STATE_VARIABLES:
+        groups["posterior"][name] = renumbered(posterior[name], order, (2,))
+    groups["posterior"]["hmm_pi_bar"] = renumbered(posterior["hmm_pi_bar"], order, (2, 3))
+    _, described = dressed(posterior["z"], L, np.random.default_rng(0))
+    return from_groups(groups, **described)
+
+
+@pytest.fixture(scope="module")
+def raw():
+    return result(TRUTH, L)
+
+
+@pytest.fixture(scope="module")
+def aligned(raw):
+    return dshdp.align(raw)
+
+
+def test_states_are_found_and_numbered_by_occupancy(raw, aligned):
+    """Fails if states are numbered by first visit, or parameters keep their old places."""
+    assert dshdp.hamming_distance(raw["posterior"]["z"], TRUTH).max() < 0.1
+    np.testing.assert_array_equal(aligned["alignment"]["z_consensus"], TRUTH)
+    assert (aligned["posterior"]["z"].values == TRUTH).mean() > 0.96
+    occupancy = [(aligned["posterior"]["z"] == k).mean() for k in range(L)]
+    assert occupancy == sorted(occupancy, reverse=True)
+    posterior = variables(aligned)
+    for k in range(3):  # rate k and mu 10 k + side tell the states apart
+        np.testing.assert_allclose(posterior["rate"][..., k], k, atol=0.3)
+        np.testing.assert_allclose(posterior["mu"][..., k, 1], 10 * k + 1, atol=0.3)
+        np.testing.assert_allclose(1 / posterior["hmm_kappa"][..., k] - 2, k, atol=0.3)
+        for j in range(3):
+            weights = 1 + k + 0.1 * np.arange(L)
+            expected = weights[j] / weights.sum()
+            np.testing.assert_allclose(posterior["hmm_pi_bar"][..., k, j], expected, atol=0.003)
+
+
+def test_r_hat_means_something_after_alignment(raw, aligned):
+    before, after = (az.rhat(i, var_names=["rate", "hmm_kappa"]) for i in (raw, aligned))
+    for name in ("rate", "hmm_kappa"):
+        assert float(after[name][:3].max()) < 1.05
+    stuck = chains_with_their_own_numbering()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = dshdp.align(stuck)
+    before, after = (az.rhat(i, var_names=["rate", "hmm_kappa"]) for i in (stuck, found))
+    for name in ("rate", "hmm_kappa"):
+        assert float(before[name].max()) > 2.0
+        assert float(after[name][:3].max()) < 1.05
+
+
+def chains_with_their_own_numbering():
+    rng = np.random.default_rng(5)
+    z = noisy_copies(TRUTH, (4, 50), 4, 0.03, rng)
+    groups, described = dressed(z, L, rng, shuffle=False)
+    posterior = groups["posterior"]
+    order = np.repeat(np.argsort(rng.random((4, 1, L)), axis=-1), 50, axis=1)
+    for name, values in list(posterior.items()):
+        if name == "z":
+            posterior[name] = renumbered(values, order, None).astype("int8")
+        elif values.ndim > 2:
+            posterior[name] = renumbered(values, order, (2, 3) if "pi_bar" in name else (2,))
+    return from_groups(groups, **described)
+
+
+def test_each_draw_is_the_same_model_renumbered(raw, aligned):
+    """Fails if an axis is permuted by the inverse, or only one axis of pi_bar is."""
+    before, after = variables(raw), variables(aligned)
+    order = aligned["alignment"]["state_label_before"].values
+    assert (np.sort(order, axis=-1) == np.arange(L)).all()
+    np.testing.assert_array_equal(after["z"], renumbered(before["z"], order, None))
+    for name in STATE_VARIABLES:
+        np.testing.assert_array_equal(after[name], renumbered(before[name], order, (2,)))
+    expected = renumbered(before["hmm_pi_bar"], order, (2, 3))
+    np.testing.assert_array_equal(after["hmm_pi_bar"], expected)
+    np.testing.assert_array_equal(after["hmm_alpha"], before["hmm_alpha"])
+
+
+def test_aligning_twice_changes_nothing(aligned):
+    again = dshdp.align(aligned)
+    assert same(again, aligned)
+    order = again["alignment"]["state_label_before"].values
+    assert (order == np.arange(L)).all()
+
+
+def test_numbering_of_the_input_does_not_matter(raw, aligned):
+    """Fails if ties between states, or unoccupied states, are ordered by their numbers."""
+    for seed in range(2):
+        assert same(dshdp.align(shuffled(raw, seed)), aligned)
+
+
+def test_layout_is_kept_and_the_input_untouched():
+    """Dimensions, coordinates, attributes, dtypes and the order of variables and groups."""
+    raw = result(TRUTH, L, labels=list("abcdef"), seed=1)
+    copy = {g: raw[g].copy(deep=True) for g in group_names(raw)}
+    raw["posterior"].attrs["note"] = copy["posterior"].attrs["note"] = "kept"
+    raw["posterior"]["rate"].attrs["unit"] = copy["posterior"]["rate"].attrs["unit"] = "Hz"
+    found = dshdp.align(raw)
+    assert type(found) is type(raw)
+    assert group_names(found) == [*group_names(raw), "alignment"]
+    for g in group_names(raw):
+        before, after = copy[g], found[g]
+        assert list(after.data_vars) == list(before.data_vars)
+        assert after.attrs == before.attrs
+        for name in before.data_vars:
+            assert raw[g][name].equals(before[name])
+            assert after[name].dims == before[name].dims
+            assert after[name].dtype == before[name].dtype
+            assert after[name].attrs == before[name].attrs
+            assert list(after[name].coords) == list(before[name].coords)
+    assert list(found["posterior"]["state"].values) == list("abcdef")
+    assert list(found["alignment"]["z_consensus"]["time"].values[:2]) == [1900, 1901]
+
+
+def test_dimensions_in_any_order(raw, aligned):
+    """Fails if the state axis is found by position."""
+    turned = {
+        name: v.transpose(*reversed(v.dims)) for name, v in raw["posterior"].data_vars.items()
+    }
+    turned = xr.Dataset(turned)
+    other = with_groups(raw, {"posterior": turned})
+    found = dshdp.align(other)
+    assert found["posterior"]["mu"].dims == ("side", "state", "draw", "chain")
+    for name in ("z", "mu", "hmm_pi_bar"):
+        expected = aligned["posterior"][name]
+        assert found["posterior"][name].transpose(*expected.dims).equals(expected)
+
+
+def test_other_groups_of_the_same_draws(raw, aligned):
+    """Fails if thinned predictions take the order of other draws, or prior draws are permuted."""
+    some = group(raw, "posterior")[["rate", "z"]].isel(draw=slice(1, None, 3))
+    both = with_groups(raw, {"posterior_predictive": some, "prior": some})
+    found = dshdp.align(both)
+    expected = aligned["posterior"].isel(draw=slice(1, None, 3))
+    for name in ("rate", "z"):
+        assert found["posterior_predictive"][name].equals(expected[name])
+        assert found["prior"][name].equals(some[name])
+
+
+def test_stick_fractions_give_the_permuted_weights():
+    rng = np.random.default_rng(2)
+    groups, described = dressed(noisy_copies(TRUTH, (2, 10), 3, 0.02, rng), L, rng)
+    beta = groups["posterior"]["hmm_beta"]
+    left = np.cumsum(beta[..., ::-1], axis=-1)[..., ::-1]
+    groups["posterior"]["hmm_v"] = (beta / left)[..., :-1]
+    described["dims"]["hmm_v"] = ["state_stick"]
+    found = variables(dshdp.align(from_groups(groups, **described)))
+    v = np.concatenate([found["hmm_v"], np.ones((2, 10, 1))], axis=-1)
+    rest = np.cumprod(np.concatenate([np.ones((2, 10, 1)), 1 - v[..., :-1]], axis=-1), axis=-1)
+    np.testing.assert_allclose(v * rest, found["hmm_beta"], rtol=1e-10)
+
+
+def two_priors(shared):
+    """Two state variables, on one state dimension or on two."""
+    rng = np.random.default_rng(7)
+    shape = (2, 12)
+    other = (TRUTH + 1)[::-1] % 3
+    names = ("state", "state") if shared else ("state", "mood")
+    z = [noisy_copies(path, shape, 3, 0.02, rng) for path in (TRUTH, other)]
+    groups, described = dressed(np.concatenate(z, axis=-1), L, rng)
+    joint = groups["posterior"].pop("z")
+    groups["posterior"]["z1"] = joint[..., :60]
+    groups["constant_data"] = {
+        "z1_lengths": np.array([60]),
+        "z1_labels": np.arange(L),
+        "z2_lengths": np.array([60]),
+        "z2_labels": np.arange(L),
+    }
+    described["coords"]["time"] = np.arange(60)
+    described["dims"] |= {
+        "z1": ["time"],
+        "z2": ["time"],
+        "z1_labels": ["state"],
+        "z2_labels": [names[1]],
+    }
+    if shared:
+        groups["posterior"]["z2"] = joint[..., 60:]
+    else:
+        more, also = dressed(z[1], L, rng, name="z2", dim="mood", prior="other")
+        more["posterior"]["pace"] = more["posterior"].pop("rate")
+        del more["posterior"]["mu"]
+        groups["posterior"] |= more["posterior"]
+        described["coords"] |= {"mood": np.arange(L), "mood_to": np.arange(L)}
+        also["dims"] = {k: v for k, v in also["dims"].items() if k not in ("rate", "mu")}
+        described["dims"] |= {**also["dims"], "pace": ["mood"]}
+    return from_groups(groups, **described), other
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_several_state_variables(shared):
+    """Fails if variables that share a state dimension are aligned one by one."""
+    idata, other = two_priors(shared)
+    found = dshdp.align(idata)
+    z1, z2 = (found["posterior"][name].values for name in ("z1", "z2"))
+    if shared:
+        both = np.concatenate([TRUTH, other])
+        together = np.concatenate([z1, z2], axis=-1)
+        order = np.argsort(-np.bincount(both), kind="stable")
+        assert (np.argsort(order)[both] == together).mean() > 0.95
+        np.testing.assert_allclose(
+            found["posterior"]["rate"][..., :3].mean(("chain", "draw")), order, atol=0.2
+        )
+    else:
+        assert (z1 == TRUTH).mean() > 0.95
+        order = np.argsort(-np.bincount(other))
+        assert (z2 == np.argsort(order)[other]).mean() > 0.95
+        pace = found["posterior"]["pace"][..., :3].mean(("chain", "draw"))
+        np.testing.assert_allclose(pace, order, atol=0.2)
+        only = dshdp.align(idata, states="z2")
+        assert only["posterior"]["z1"].equals(idata["posterior"]["z1"])
+        assert only["posterior"]["z2"].equals(found["posterior"]["z2"])
+    with pytest.raises(ValueError, match="states must say which|reference must be one path"):
+        dshdp.align(idata, reference=TRUTH[:50])
+
+
+def test_reference_keeps_its_numbers(raw):
+    """Fails if the result is renumbered by occupancy."""
+    numbers = np.array([4, 1, 2])
+    found = dshdp.align(raw, reference=numbers[TRUTH])
+    assert (found["posterior"]["z"].values == numbers[TRUTH]).mean() > 0.96
+    np.testing.assert_allclose(
+        found["posterior"]["rate"].mean(("chain", "draw"))[[4, 1, 2]], [0, 1, 2], atol=0.1
+    )
+    np.testing.assert_array_equal(found["alignment"]["z_consensus"], numbers[TRUTH])
+    for reference, error, message in [
+        (TRUTH[:-1], ValueError, r"one path of 'z', of shape \(60,\); received shape \(59,\)"),
+        (TRUTH + 1.0, TypeError, "reference must have integer labels, received dtype float64"),
+        (TRUTH + 4, ValueError, "reference must have labels 0 to 5, received 4 to 6; renumber"),
+    ]:
+        with pytest.raises(error, match=message):
+            dshdp.align(raw, reference=reference)
+
+
+def split_chains():
+    """Chain 1 divides state 0 into two, which the other chains do not."""
+    rng = np.random.default_rng(11)
+    z = noisy_copies(TRUTH, (3, 30), 3, 0.02, rng)
+    divided = TRUTH.copy()
+    divided[:14] = 3
+    z[1] = noisy_copies(divided, (30,), 4, 0.02, rng)
+    groups, described = dressed(z, L, rng)
+    return from_groups(groups, **described)
+
+
+def test_chains_that_disagree_are_named():
+    """Fails if the distance within chains is taken between a draw and itself too."""
+    message = r"the chains \[0, 2\] and \[1\] found different segmentations: draws of different"
+    with pytest.warns(UserWarning, match=message):
+        found = dshdp.align(split_chains())
+    distance = found["alignment"]["state_chain_distance"].values
+    np.testing.assert_array_equal(distance, distance.T)
+    assert distance[0, 2] < 0.06 < 0.2 < distance[0, 1]
+    np.testing.assert_array_equal(found["alignment"]["state_chain_group"], [0, 1, 0])
+    paths = np.array([[[0, 0, 1, 1], [0, 0, 1, 1], [0, 1, 1, 1]], [[0, 0, 1, 1]] * 3])
+    np.testing.assert_allclose(chain_distances(paths, 2).distances, [[1 / 6, 1 / 12], [1 / 12, 0]])
+
+
+def test_long_series_are_searched_on_a_grid(monkeypatch):
+    """Fails if times between those of the grid take the label of a neighbour."""
+    monkeypatch.setattr("pymc_dshdp.analysis.consensus.TIMES", 31)
+    rng = np.random.default_rng(4)
+    truth = np.repeat([0, 1, 2, 0], [40, 30, 20, 33])
+    paths = noisy_copies(truth, (50,), 3, 0.05, rng)
+    np.testing.assert_array_equal(consensus_path(paths, 4), truth)
+
+
+def test_unnamed_state_axes_are_pointed_out():
+    rng = np.random.default_rng(2)
+    groups, described = dressed(noisy_copies(TRUTH, (2, 10), 3, 0.02, rng), L, rng)
+    del described["dims"]["mu"]
+    message = (
+        r"no name: mu \(mu_dim_0\). If they are states, declare the variables with dims='state'"
+    )
+    with pytest.warns(UserWarning, match=message):
+        found = dshdp.align(from_groups(groups, **described))
+    np.testing.assert_array_equal(found["posterior"]["mu"], groups["posterior"]["mu"])
+
+
+def test_results_that_cannot_be_aligned(raw):
+    rng = np.random.default_rng(2)
+    groups, described = dressed(noisy_copies(TRUTH, (2, 4), 3, 0.02, rng), L, rng)
+    with pytest.raises(ValueError, match="states='w' is not in the posterior; it has"):
+        dshdp.align(raw, states="w")
+    del groups["constant_data"]["z_labels"], groups["posterior"]["hmm_pi_bar"]
+    with pytest.raises(ValueError, match="the state dimension of 'z' is not known"):
+        dshdp.align(from_groups(groups, **described))
+    groups["posterior"]["z"] = groups["posterior"]["z"] + 1.0
+    with pytest.raises(ValueError, match="must hold integer labels, received dtype float64"):
+        dshdp.align(from_groups(groups, **described))
+    groups, described = dressed(noisy_copies(TRUTH, (2, 4), 3, 0.02, rng) + L, L + 9, rng)
+    groups["constant_data"]["z_labels"] = np.arange(3)
+    described["dims"]["z_labels"] = ["short"]
+    with pytest.raises(ValueError, match="must have labels 0 to 2, one for each entry of 'short'"):
+        dshdp.align(from_groups(groups, **described))
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    """A real fit: three well separated rates, each chain with its own numbering."""
+    rng = np.random.default_rng(1)
+    counts = rng.poisson(np.array([5.0, 20.0, 50.0])[TRUTH, None], (TRUTH.size, 3))
+    coords = {"state": list("abcd"), "time": np.arange(TRUTH.size), "cell": np.arange(3)}
+    with pm.Model(coords=coords) as model:
+        prior = dshdp.DSHDP("hmm", dims="state")
+        z = dshdp.HiddenStates("z", prior, dims="time")
+        rate = pm.Gamma("rate", 1.0, 0.05, dims=("state", "cell"))
+        pm.Poisson("counts", rate[z], observed=counts, dims=("time", "cell"))
+    return sample(model, draws=400, tune=200, chains=4)
+
+
+def test_a_real_fit(fitted):
+    """R-hat above 2 as sampled and below 1.05 aligned, on states that all chains found."""
+    aligned = dshdp.align(fitted)
+    names = ["rate", "hmm_kappa"]
+    raw, found = (az.rhat(i, var_names=names) for i in (fitted, aligned))
+    assert float(raw["rate"].max()) > 2.0
+    assert max(float(found[name].sel(state=["a", "b", "c"]).max()) for name in names) < 1.05
+    rate = aligned["posterior"]["rate"].mean(("chain", "draw")).sel(state=["a", "b", "c"])
+    np.testing.assert_allclose(rate.mean("cell"), [5.0, 20.0, 50.0], rtol=0.1)
+    np.testing.assert_array_equal(aligned["alignment"]["z_consensus"], TRUTH)
+    assert "state" in aligned["constant_data"]["z_labels"].dims
