@@ -7,6 +7,7 @@ import numpy as np
 from numba import njit
 
 from pymc_dshdp.kernels.elementary import exp_in_place
+from pymc_dshdp.kernels.products import TALL, WIDTH, multiply_flat, multiply_tall
 
 SMALLEST_NORMALISER = 1e-280
 BLOCK_ELEMENTS = 4096  # table entries exponentiated at a time; three such buffers stay in cache
@@ -31,32 +32,6 @@ class PathDraw(NamedTuple):
     impossible_time: int
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
-def _predict(previous, transition, active, out):
-    """out[k] = sum_j previous[j] transition[j, k], skipping states of probability exactly 0."""
-    L = previous.shape[0]
-    n = 0
-    for j in range(L):
-        if previous[j] > 0.0:
-            active[n] = j
-            n += 1
-    out[:] = 0.0
-    i = 0
-    while i + 4 <= n:
-        a, b, c, d = active[i], active[i + 1], active[i + 2], active[i + 3]
-        pa, pb, pc, pd = previous[a], previous[b], previous[c], previous[d]
-        row_a, row_b, row_c, row_d = transition[a], transition[b], transition[c], transition[d]
-        for k in range(L):
-            out[k] += (pa * row_a[k] + pb * row_b[k]) + (pc * row_c[k] + pd * row_d[k])
-        i += 4
-    while i < n:
-        pa = previous[active[i]]
-        row_a = transition[active[i]]
-        for k in range(L):
-            out[k] += pa * row_a[k]
-        i += 1
-
-
 @njit(cache=True, nogil=True)
 def _shift_by_reachable(log_likelihood, predicted, weights):
     """Weights exp(l_k - m) with m the maximum over states of positive predicted mass.
@@ -77,7 +52,226 @@ def _shift_by_reachable(log_likelihood, predicted, weights):
     return top
 
 
+@njit(cache=True, nogil=True)
+def _exponentiate(table, low, n_rows, columns, weights, shift, scratch):
+    """weights[i, k] = exp(l_k - m) with m = shift[i] the maximum of row low + i; 0 for k >= L.
+
+    Parameters
+    ----------
+    table : ndarray of shape (T, L)
+    weights : ndarray of shape (rows * columns,)
+    shift : ndarray of shape (rows,)
+    scratch : ndarray of shape (2, rows * columns)
+    """
+    L = table.shape[1]
+    for i in range(n_rows):
+        row = table[low + i]
+        a = b = c = d = row[0]
+        k = 0
+        while k + 4 <= L:  # four chains: a comparison waits for the one before it
+            a = row[k] if row[k] > a else a
+            b = row[k + 1] if row[k + 1] > b else b
+            c = row[k + 2] if row[k + 2] > c else c
+            d = row[k + 3] if row[k + 3] > d else d
+            k += 4
+        while k < L:
+            a = row[k] if row[k] > a else a
+            k += 1
+        a = b if b > a else a
+        c = d if d > c else c
+        top = shift[i] = c if c > a else a
+        w = weights[i * columns : (i + 1) * columns]
+        for k in range(L):
+            w[k] = row[k] - top
+        for k in range(L, columns):
+            w[k] = -np.inf
+    exp_in_place(weights, n_rows * columns, scratch[0], scratch[1])
+
+
 @njit(cache=True, nogil=True, fastmath={"contract"})
+def _weigh(predicted, weights, lane, offset, out):
+    """out[lane] = predicted[lane] * weights[lane, offset:] and its sum; by four columns."""
+    columns = out.shape[1]
+    for k in range(columns):
+        out[lane, k] = predicted[lane, k] * weights[lane, offset + k]
+    a = b = c = d = 0.0
+    for k in range(0, columns, 4):
+        a += out[lane, k]
+        b += out[lane, k + 1]
+        c += out[lane, k + 2]
+        d += out[lane, k + 3]
+    return (a + b) + (c + d)
+
+
+@njit(cache=True, nogil=True)
+def _reached(current, low, high, active):
+    """Number of states of positive probability in rows low..high - 1, listed in ``active``.
+
+    -1 with nothing listed where they are more than three quarters of the states: a factor 0
+    costs less than the list.
+    """
+    L = active.shape[0]
+    n = 0
+    if high - low == 1:
+        for j in range(L):
+            n += 1 if current[low, j] > 0.0 else 0
+    else:
+        for j in range(L):
+            n += 1 if (current[0, j] + current[1, j]) + (current[2, j] + current[3, j]) > 0.0 else 0
+    if 4 * n > 3 * L:
+        return -1
+    n = 0
+    for j in range(L):
+        for lane in range(low, high):
+            if current[lane, j] > 0.0:
+                active[n] = j
+                n += 1
+                break
+    return n
+
+
+@njit(cache=True, nogil=True)
+def _lanes(lengths):
+    """Divide the sequences into up to four runs of about equal numbers of time points.
+
+    Returns
+    -------
+    first : ndarray of shape (lanes + 1,)
+        First sequence of each lane, and their number.
+    start : ndarray of shape (lanes + 1,)
+        First time point of each lane, and T.
+    """
+    N = lengths.shape[0]
+    n_lanes = min(N, TALL)
+    first = np.full(n_lanes + 1, N)
+    start = np.full(n_lanes + 1, lengths.sum())
+    first[0] = start[0] = 0
+    share = lengths.sum() / n_lanes
+    lane, t = 1, 0
+    for n in range(N):
+        if lane < n_lanes and n >= lane and (t >= lane * share or N - n == n_lanes - lane):
+            first[lane], start[lane] = n, t
+            lane += 1
+        t += lengths[n]
+    return first, start
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def filter_rows(log_likelihoods, initial, transition, lengths, previous, filtered):
+    """Forward filter over rows that may begin within a sequence; see ``forward_filter``.
+
+    Up to four sequences advance together, so that the transition matrix is read once for four
+    rows; a state that has probability 0 in all of them is passed over. Every entry is computed
+    in the same order whatever runs beside it.
+
+    Parameters
+    ----------
+    log_likelihoods : ndarray of shape (T, L)
+    initial : ndarray of shape (L,)
+    transition : ndarray of shape (L, L)
+    lengths : ndarray of shape (N,)
+        Of the pieces of sequences that the rows consist of.
+    previous : ndarray of shape (L,) or (0,)
+        Filtered row before the first, where that is not the beginning of its sequence.
+    filtered : ndarray of shape (T, L)
+        Overwritten.
+
+    Returns
+    -------
+    log_marginal_likelihood : ndarray of shape (N,)
+    impossible_time : int
+    """
+    T, L = log_likelihoods.shape
+    columns = -(-L // WIDTH) * WIDTH
+    matrix = np.zeros((L, columns))
+    matrix[:, :L] = transition
+    log_marginal = np.zeros(lengths.shape[0])
+    first, start = _lanes(lengths)
+    n_lanes = first.shape[0] - 1
+    rows = max(1, BLOCK_ELEMENTS // columns)
+    weights = np.empty((n_lanes, rows * columns))
+    shift = np.empty((n_lanes, rows))
+    scratch = np.empty((2, rows * columns))
+    predicted = np.zeros((TALL, columns))
+    current = np.zeros((TALL, columns))
+    product = np.ones(n_lanes)  # of normalisers whose logarithms are still to be added
+    active = np.empty(L, np.int64)
+    every = np.arange(L)
+    time = start.copy()
+    sequence = first - 1
+    sequence_end = start.copy()
+    impossible = -1
+    if previous.shape[0] > 0:
+        current[0, :L] = previous
+        sequence[0], sequence_end[0] = 0, lengths[0]
+
+    n_live = n_lanes
+    step = 0
+    while n_live > 0:
+        i = step % rows
+        if n_live > 2:
+            n = _reached(current, 0, TALL, active)
+            if n < 0:
+                multiply_tall(current, every, L, matrix, predicted)
+            else:
+                multiply_tall(current, active, n, matrix, predicted)
+        for lane in range(n_lanes):
+            t = time[lane]
+            if t == start[lane + 1]:
+                continue
+            if i == 0:
+                n = min(rows, start[lane + 1] - t)
+                _exponentiate(log_likelihoods, t, n, columns, weights[lane], shift[lane], scratch)
+            if t == sequence_end[lane]:
+                sequence[lane] += 1
+                sequence_end[lane] += lengths[sequence[lane]]
+                predicted[lane, :L] = initial
+            elif n_live <= 2:
+                n = _reached(current, lane, lane + 1, active)
+                if n < 0:
+                    multiply_flat(current, every, L, matrix, lane, predicted)
+                else:
+                    multiply_flat(current, active, n, matrix, lane, predicted)
+            offset = i * columns
+            normaliser = _weigh(predicted, weights, lane, offset, current)
+            if SMALLEST_NORMALISER <= normaliser < np.inf:
+                inverse = 1.0 / normaliser
+                for k in range(L):
+                    current[lane, k] *= inverse
+                    filtered[t, k] = current[lane, k]
+            else:  # also NaN
+                w = weights[lane, offset : offset + columns]
+                top = _shift_by_reachable(log_likelihoods[t], predicted[lane], w)
+                normaliser = _weigh(predicted, weights, lane, offset, current)
+                if not (0.0 < normaliser < np.inf):  # also NaN
+                    impossible = t if impossible < 0 else min(impossible, t)
+                    current[lane] = 0.0
+                    n_live -= 1
+                    time[lane] = start[lane + 1]
+                    continue
+                shift[lane, i] = top
+                for k in range(L):  # dividing: 1 / normaliser may overflow
+                    current[lane, k] /= normaliser
+                    filtered[t, k] = current[lane, k]
+            log_marginal[sequence[lane]] += shift[lane, i]
+            if product[lane] * normaliser < SMALLEST_NORMALISER:
+                log_marginal[sequence[lane]] += math.log(product[lane])
+                product[lane] = normaliser
+            else:
+                product[lane] *= normaliser
+            t += 1
+            time[lane] = t
+            if t == sequence_end[lane]:
+                log_marginal[sequence[lane]] += math.log(product[lane])
+                product[lane] = 1.0
+                if t == start[lane + 1]:
+                    current[lane] = 0.0
+                    n_live -= 1
+        step += 1
+    return log_marginal, impossible
+
+
+@njit(cache=True, nogil=True)
 def forward_filter(log_likelihoods, initial, transition, lengths):
     """Compute filtered probabilities p(z_t = k | y_1..t) and log p(y) of each sequence.
 
@@ -103,66 +297,11 @@ def forward_filter(log_likelihoods, initial, transition, lengths):
     impossible_time : int
         -1 if every observation is possible.
     """
-    T, L = log_likelihoods.shape
-    N = lengths.shape[0]
-    filtered = np.empty((T, L))
-    log_marginal = np.zeros(N)
-    rows = max(1, BLOCK_ELEMENTS // L)
-    weights = np.empty(rows * L)
-    scratch_a = np.empty(rows * L)
-    scratch_b = np.empty(rows * L)
-    shift = np.empty(rows)
-    predicted = np.empty(L)
-    active = np.empty(L, np.int64)
-
-    sequence = -1
-    sequence_end = 0
-    for block in range(0, T, rows):
-        block_rows = min(rows, T - block)
-        for i in range(block_rows):
-            row = log_likelihoods[block + i]
-            top = row[0]
-            for k in range(1, L):
-                top = max(top, row[k])
-            shift[i] = top
-            w = weights[i * L : (i + 1) * L]
-            for k in range(L):
-                w[k] = row[k] - top
-        exp_in_place(weights, block_rows * L, scratch_a, scratch_b)
-
-        for i in range(block_rows):
-            t = block + i
-            if t == sequence_end:
-                sequence += 1
-                sequence_end += lengths[sequence]
-                predicted[:] = initial
-            else:
-                _predict(filtered[t - 1], transition, active, predicted)
-            w = weights[i * L : (i + 1) * L]
-            out = filtered[t]
-            normaliser = 0.0
-            for k in range(L):
-                out[k] = predicted[k] * w[k]
-                normaliser += out[k]
-            top = shift[i]
-            if not (SMALLEST_NORMALISER <= normaliser < np.inf):  # also NaN
-                top = _shift_by_reachable(log_likelihoods[t], predicted, w)
-                if math.isnan(top):
-                    return filtered, log_marginal, t
-                normaliser = 0.0
-                for k in range(L):
-                    out[k] = predicted[k] * w[k]
-                    normaliser += out[k]
-                if not (0.0 < normaliser < np.inf):
-                    return filtered, log_marginal, t
-                for k in range(L):  # dividing: 1 / normaliser may overflow
-                    out[k] /= normaliser
-            else:
-                inverse = 1.0 / normaliser
-                for k in range(L):
-                    out[k] *= inverse
-            log_marginal[sequence] += math.log(normaliser) + top
-    return filtered, log_marginal, -1
+    filtered = np.empty(log_likelihoods.shape)
+    log_marginal, impossible = filter_rows(
+        log_likelihoods, initial, transition, lengths, np.empty(0), filtered
+    )
+    return filtered, log_marginal, impossible
 
 
 @njit(cache=True, nogil=True)

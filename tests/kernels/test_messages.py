@@ -120,6 +120,38 @@ def test_filter_against_the_twin(T, n_states, lengths):
     assert_allclose(log_marginal, twin_log_marginal, rtol=1e-12)
 
 
+@pytest.mark.parametrize(
+    "lengths", [[9], [9, 30], [5, 1, 7], [30, 2, 2, 2], [1, 40, 3, 3, 8, 20, 1]]
+)
+@pytest.mark.parametrize("n_states", [3, 24])
+def test_a_sequence_does_not_depend_on_what_runs_beside_it(lengths, n_states):
+    """To the last bit, filter and draws, alone or in lanes of four.
+
+    Fails if a lane starts a sequence from its last filtered row instead of from pi_init.
+    """
+    log_likelihoods, initial, transition = random_problem(3, sum(lengths), n_states, 30.0)
+    transition[:, 1] = 0.0
+    filtered, log_marginal, _ = forward_filter(
+        log_likelihoods, initial, transition, np.array(lengths)
+    )
+    starts = reference.sequence_starts(np.array(lengths))
+    for n, (start, length) in enumerate(zip(starts, lengths, strict=True)):
+        rows = slice(start, start + length)
+        alone, own, _ = forward_filter(
+            log_likelihoods[rows], initial, transition, np.array([length])
+        )
+        assert_array_equal(filtered[rows], alone)
+        assert_array_equal(log_marginal[n], own[0])
+
+
+def test_the_first_of_several_impossible_times_is_named():
+    """Also where a later lane meets one first; fails if the lane that stops ends the pass."""
+    log_likelihoods, initial, transition = random_problem(17, 40, 4)
+    log_likelihoods[[8, 12, 21, 30, 39]] = -np.inf
+    *_, impossible = forward_filter(log_likelihoods, initial, transition, np.full(4, 10))
+    assert impossible == 8
+
+
 def test_two_hundred_thousand_time_points():
     T = 200_000
     problem = random_problem(4, T, 3)
