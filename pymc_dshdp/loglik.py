@@ -120,7 +120,7 @@ class LogLikelihoodTable:
                 UserWarning,
                 stacklevel=2,
             )
-            self._observed = []
+            self._observed = self._by_family = []
             return
         _refuse_too_few(terms, self.z_value, n_states)
         observed = {v: observed_data(model, v) for v, _ in terms}
@@ -152,19 +152,42 @@ class LogLikelihoodTable:
         ndarray of shape (T, L)
             For a batch of sequences the rows run over the flattened states.
         """
-        table = np.zeros((self._T, self.n_states))
-        if self.names:
-            self._add_terms(table, point)
-        if self.known is not None:
-            others = np.arange(self.n_states) != self.known[:, None]
-            table[others & (self.known[:, None] >= 0)] = -np.inf
-        return table
+        return self.rows(point)(0, self._T)
 
-    def _add_terms(self, table, point):
-        for term in self._by_family:
-            table += term(point)
-        if len(self._by_family) == len(self.names):
-            return
+    def rows(self, point):
+        """Evaluate the table part by part, as ``table(point)[low:high]``.
+
+        Terms without a family are evaluated at once, for all times.
+
+        Parameters
+        ----------
+        point : dict
+
+        Returns
+        -------
+        callable
+            ``rows(low, high)``, of shape (high - low, L); safe to call from several threads.
+        """
+        terms = [term.rows(point) for term in self._by_family]
+        whole = self._whole(point) if len(terms) < len(self.names) else None
+
+        def evaluate(low, high):
+            parts = [term(low, high) for term in terms]
+            if whole is not None:
+                parts.append(whole[low:high])
+            table = parts[0] if parts else np.zeros((high - low, self.n_states))
+            for part in parts[1:]:
+                table += part
+            if self.known is not None:
+                known = self.known[low:high, None]
+                table[(np.arange(self.n_states) != known) & (known >= 0)] = -np.inf
+            return table
+
+        return evaluate
+
+    def _whole(self, point):
+        """Sum of the terms without a family."""
+        table = np.zeros((self._T, self.n_states))
         first = {}
         for low in range(0, self.n_states, self._chunk):
             states = np.arange(low, min(low + self._chunk, self.n_states))
@@ -176,6 +199,7 @@ class LogLikelihoodTable:
                     first.setdefault(i, value[:1, constant])
                     _check_constant(first[i], value[:, constant], constant, self.names)
                 add(table[:, low : low + len(states)], value)
+        return table
 
     def features(self):
         """Collect what was observed at each time point, for choosing a starting path.

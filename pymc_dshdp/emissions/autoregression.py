@@ -179,6 +179,13 @@ class Autoregression(Family):
         y_and_x = np.concatenate([y[active], x], axis=1)
         return _Regression(T, active, y_and_x, np.concatenate([x, y[active]], axis=1))
 
+    def rows(self, data, low, high):
+        """Time points low..high - 1: those among them that have all their predecessors."""
+        first, last = np.searchsorted(data.active, [low, high])
+        part = slice(first, last)
+        active = data.active[part] - low
+        return _Regression(high - low, active, data.y_and_x[part], data.x_and_y[part])
+
     def log_likelihoods(self, data, coefficients, covariances):
         """Squared whitened residuals and log determinants; 0 where y_t is given."""
         part = gaussian_table(data.y_and_x, coefficients[:, 0], covariances[:, 0])

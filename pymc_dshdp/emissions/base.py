@@ -7,6 +7,7 @@ reads the graph and hands over arrays.
 
 from typing import NamedTuple
 
+import numpy as np
 from pymc.logprob.transforms import LogOddsTransform, LogTransform, SimplexTransform
 from pytensor.tensor.random.op import RandomVariable
 
@@ -96,6 +97,15 @@ class Family:
         The arguments are those of ``in_support``.
         """
         return y
+
+    def rows(self, data, low, high):
+        """Select time points low..high - 1 of prepared data, for ``log_likelihoods``.
+
+        Here the first axis of every array that was prepared is time.
+        """
+        if isinstance(data, tuple):
+            return tuple(self.rows(x, low, high) for x in data)
+        return data[low:high] if isinstance(data, np.ndarray) else data
 
     def table_parameters(self, *parameters):
         """Graphs of what ``log_likelihoods`` needs, from graphs of the parameters at each state.

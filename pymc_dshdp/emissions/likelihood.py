@@ -197,14 +197,20 @@ class TableTerm:
         if rv in model.observed_RVs:
             self._likelihood.data({})
 
-    def __call__(self, point):
-        """Table of shape (T, L)."""
+    def rows(self, point):
+        """Return a function that evaluates rows low..high - 1 of the table."""
         parameters = [self._likelihood.arrange(x) for x in self._parameters(point)]
-        with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
-            table = self._family.log_likelihoods(self._likelihood.data(point), *parameters)
-        if np.isnan(table.min()):
-            table[np.isnan(table)] = -np.inf  # a parameter outside its support, as in PyMC
-        return table
+        data = self._likelihood.data(point)
+
+        def evaluate(low, high):
+            part = self._family.rows(data, low, high)
+            with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+                table = self._family.log_likelihoods(part, *parameters)
+            if np.isnan(table.min()):
+                table[np.isnan(table)] = -np.inf  # a parameter outside its support, as in PyMC
+            return table
+
+        return evaluate
 
 
 def table_term(model, rv, z, n_states):

@@ -34,6 +34,11 @@ class _MvNormal(Family):
         ones = np.ones((C, T, 1))
         return y, np.concatenate([(y - centre).transpose(1, 0, 2), ones], axis=2), centre
 
+    def rows(self, data, low, high):
+        """Time points low..high - 1; time is the second axis of the columns."""
+        y, columns, centre = data
+        return y[low:high], columns[:, low:high], centre
+
     def log_likelihoods(self, data, mean, covariance):
         """Squared whitened residuals and log determinants."""
         _, columns, centre = data

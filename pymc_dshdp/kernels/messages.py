@@ -105,7 +105,7 @@ def _weigh(predicted, weights, lane, offset, out):
 
 @njit(cache=True, nogil=True)
 def _reached(current, low, high, active):
-    """Number of states of positive probability in rows low..high - 1, listed in ``active``.
+    """Count and list the states of positive probability in rows low..high - 1.
 
     -1 with nothing listed where they are more than three quarters of the states: a factor 0
     costs less than the list.
@@ -184,7 +184,9 @@ def filter_rows(log_likelihoods, initial, transition, lengths, previous, filtere
     T, L = log_likelihoods.shape
     columns = -(-L // WIDTH) * WIDTH
     matrix = np.zeros((L, columns))
-    matrix[:, :L] = transition
+    for j in range(L):
+        for k in range(L):
+            matrix[j, k] = transition[j, k]
     log_marginal = np.zeros(lengths.shape[0])
     first, start = _lanes(lengths)
     n_lanes = first.shape[0] - 1
@@ -202,7 +204,8 @@ def filter_rows(log_likelihoods, initial, transition, lengths, previous, filtere
     sequence_end = start.copy()
     impossible = -1
     if previous.shape[0] > 0:
-        current[0, :L] = previous
+        for k in range(L):
+            current[0, k] = previous[k]
         sequence[0], sequence_end[0] = 0, lengths[0]
 
     n_live = n_lanes
@@ -212,9 +215,10 @@ def filter_rows(log_likelihoods, initial, transition, lengths, previous, filtere
         if n_live > 2:
             n = _reached(current, 0, TALL, active)
             if n < 0:
-                multiply_tall(current, every, L, matrix, predicted)
+                n, listed = L, every
             else:
-                multiply_tall(current, active, n, matrix, predicted)
+                listed = active
+            multiply_tall(current, listed, n, matrix, predicted)
         for lane in range(n_lanes):
             t = time[lane]
             if t == start[lane + 1]:
@@ -225,13 +229,15 @@ def filter_rows(log_likelihoods, initial, transition, lengths, previous, filtere
             if t == sequence_end[lane]:
                 sequence[lane] += 1
                 sequence_end[lane] += lengths[sequence[lane]]
-                predicted[lane, :L] = initial
+                for k in range(L):
+                    predicted[lane, k] = initial[k]
             elif n_live <= 2:
                 n = _reached(current, lane, lane + 1, active)
                 if n < 0:
-                    multiply_flat(current, every, L, matrix, lane, predicted)
+                    n, listed = L, every
                 else:
-                    multiply_flat(current, active, n, matrix, lane, predicted)
+                    listed = active
+                multiply_flat(current, listed, n, matrix, lane, predicted)
             offset = i * columns
             normaliser = _weigh(predicted, weights, lane, offset, current)
             if SMALLEST_NORMALISER <= normaliser < np.inf:
@@ -245,7 +251,8 @@ def filter_rows(log_likelihoods, initial, transition, lengths, previous, filtere
                 normaliser = _weigh(predicted, weights, lane, offset, current)
                 if not (0.0 < normaliser < np.inf):  # also NaN
                     impossible = t if impossible < 0 else min(impossible, t)
-                    current[lane] = 0.0
+                    for k in range(L):
+                        current[lane, k] = 0.0
                     n_live -= 1
                     time[lane] = start[lane + 1]
                     continue
@@ -265,7 +272,8 @@ def filter_rows(log_likelihoods, initial, transition, lengths, previous, filtere
                 log_marginal[sequence[lane]] += math.log(product[lane])
                 product[lane] = 1.0
                 if t == start[lane + 1]:
-                    current[lane] = 0.0
+                    for k in range(L):
+                        current[lane, k] = 0.0
                     n_live -= 1
         step += 1
     return log_marginal, impossible
@@ -324,7 +332,7 @@ def choose(weights, uniform):
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
-def backward_sample(filtered, transition, lengths, uniforms):
+def backward_sample(filtered, transition, lengths, uniforms, following=-1):
     """Draw z ~ p(z | y) from the filtered probabilities, last time point first.
 
     p(z_T = k) = a_T(k);  p(z_t = k | z_{t+1}, y_1..t) is proportional to a_t(k) P_{k, z_{t+1}}.
@@ -336,6 +344,8 @@ def backward_sample(filtered, transition, lengths, uniforms):
     lengths : ndarray of shape (N,)
     uniforms : ndarray of shape (T,)
         In [0, 1).
+    following : int
+        State after the last time point where the last sequence goes on, else -1.
 
     Returns
     -------
@@ -346,16 +356,19 @@ def backward_sample(filtered, transition, lengths, uniforms):
     weights = np.empty(L)
     states = np.empty(T, np.int64)
     t = T - 1
+    j = following
     for sequence in range(lengths.shape[0] - 1, -1, -1):
-        states[t] = choose(filtered[t], uniforms[t])
-        t -= 1
-        for _ in range(lengths[sequence] - 1):
-            into = incoming[states[t + 1]]
-            now = filtered[t]
-            for k in range(L):
-                weights[k] = now[k] * into[k]
-            states[t] = choose(weights, uniforms[t])
+        for _ in range(lengths[sequence]):
+            if j < 0:
+                for k in range(L):
+                    weights[k] = filtered[t, k]
+            else:
+                for k in range(L):
+                    weights[k] = filtered[t, k] * incoming[j, k]
+            j = choose(weights, uniforms[t])
+            states[t] = j
             t -= 1
+        j = -1
     return states
 
 

@@ -89,7 +89,7 @@ class _DirectSampler(PriorSampler):
             )
             if draw.impossible_time >= 0:
                 table = self.tables[i]
-                raise_impossible(value.name, table, table(point), draw.impossible_time)
+                raise_impossible(value.name, table, table.rows(point), draw.impossible_time)
             switches, visits = draw.switches, draw.visits
             changes += draw.moved, draw.births, draw.deaths
             states = draw.states.astype(value.dtype).reshape(point[value.name].shape)

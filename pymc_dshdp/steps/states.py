@@ -9,6 +9,7 @@ from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator, get_value_vars_from_user_vars
 
 from pymc_dshdp._compat import ChainStep
+from pymc_dshdp.kernels.blocks import PIECE_ELEMENTS
 from pymc_dshdp.kernels.counts import occupied_states
 from pymc_dshdp.loglik import LogLikelihoodTable
 from pymc_dshdp.missing import MissingValues, is_missing_observation
@@ -47,10 +48,7 @@ class PriorSampler:
         ]
         self.transition = transition_update(model, prior, step)
         for value, table in zip(self.paths.values, self.tables, strict=True):
-            ell = table(start)
-            hopeless = np.flatnonzero(~np.isfinite(ell).any(axis=1) | np.isnan(ell).any(axis=1))
-            if hopeless.size:
-                raise_impossible(value.name, table, ell, hopeless[0], " at the starting point")
+            _refuse_hopeless(value.name, table, start)
         self.exclusive = [model.rvs_to_values[rv] for rv in self.transition.rvs]
         self.vars = self.paths.values + self.exclusive
 
@@ -71,11 +69,22 @@ class PriorSampler:
         return {**point, **new}, occupied_states(counts)
 
 
-def raise_impossible(name, table, ell, time, when=""):
+def _refuse_hopeless(name, table, start):
+    """Raise if an observation has no finite log-density at the starting point."""
+    rows, T = table.rows(start), int(np.prod(table.shape))
+    size = max(1, PIECE_ELEMENTS // table.n_states)
+    for low in range(0, T, size):
+        ell = rows(low, min(low + size, T))
+        hopeless = np.flatnonzero(~np.isfinite(ell).any(axis=1) | np.isnan(ell).any(axis=1))
+        if hopeless.size:
+            raise_impossible(name, table, rows, low + hopeless[0], " at the starting point")
+
+
+def raise_impossible(name, table, rows, time, when=""):
     """Raise for an observation without a finite log-density, naming its time point."""
     index = np.unravel_index(time, table.shape)
     where = int(index[0]) if len(index) == 1 else tuple(int(i) for i in index)
-    row = ell[time]
+    [row] = rows(time, time + 1)
     if np.isnan(row).any():
         what = "is NaN for some state"
         hint = "a parameter has left its support, or the data contain NaN (mask them instead)"

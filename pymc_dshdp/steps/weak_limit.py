@@ -1,8 +1,13 @@
 """The weak-limit sampler: states by forward filtering, then the transition block."""
 
+import multiprocessing
+import os
+from dataclasses import field
+
 import numpy as np
 from pymc.stats.convergence import SamplerWarning
 from pymc.step_methods.compound import Competence
+from pymc.step_methods.state import dataclass_state
 from rich.progress import TextColumn
 from rich.table import Column
 
@@ -13,9 +18,15 @@ from pymc_dshdp.distributions import (
     SymmetricWeightsRV,
     TransitionRowsRV,
 )
-from pymc_dshdp.kernels.messages import forward_filter_backward_sample
+from pymc_dshdp.kernels.blocks import sample_paths
 from pymc_dshdp.missing import is_missing_observation
-from pymc_dshdp.steps.states import HELD_ITERATIONS, PriorSampler, StatesStep, raise_impossible
+from pymc_dshdp.steps.states import (
+    HELD_ITERATIONS,
+    PriorSampler,
+    StatesStep,
+    StatesStepState,
+    raise_impossible,
+)
 from pymc_dshdp.structure import has_op, role_of
 
 __all__ = ["WeakLimitFFBS"]
@@ -33,23 +44,28 @@ OWN_ROLES = {"alpha", "gamma", "s", "sticky_phi"}
 class _ForwardFilterSampler(PriorSampler):
     """The states of one prior, drawn by forward filtering and backward sampling."""
 
-    def draw_states(self, point, rng):
+    def draw_states(self, point, rng, threads):
         """Draw new paths; returns the point and the log marginal likelihood of the data."""
         pi_init, P = self.transition.transition_probabilities(point)
         total = 0.0
         for value, table, lengths in zip(
             self.paths.values, self.tables, self.paths.lengths, strict=True
         ):
-            ell = table(point)
-            draw = forward_filter_backward_sample(
-                ell, pi_init, P, lengths, rng.random(ell.shape[0])
-            )
+            rows, uniforms = table.rows(point), rng.random(lengths.sum())
+            draw = sample_paths(rows, self.n_states, pi_init, P, lengths, uniforms, threads)
             if draw.impossible_time >= 0:
-                raise_impossible(value.name, table, ell, draw.impossible_time)
+                raise_impossible(value.name, table, rows, draw.impossible_time)
             path = draw.states.astype(value.dtype).reshape(point[value.name].shape)
             point = {**point, value.name: path}  # the next path may share its likelihood
             total += draw.log_marginal_likelihood.sum()
         return point, total
+
+
+@dataclass_state
+class WeakLimitFFBSState(StatesStepState):
+    """Sampling state of ``WeakLimitFFBS``."""
+
+    threads: int | None = field(metadata={"frozen": True})
 
 
 class WeakLimitFFBS(StatesStep):
@@ -74,6 +90,11 @@ class WeakLimitFFBS(StatesStep):
     vars : list
         All the ``HiddenStates`` variables of one or more priors. The step also owns gamma,
         alpha, beta (or v), pi_bar and pi_init of these priors.
+    threads : int, optional
+        Threads over which sequences and parts of the likelihood table are spread; the draws do
+        not depend on it to the last bit. Default: one in a worker process of ``pm.sample``,
+        where the chains have the cores, and all cores available where chains run one after the
+        other (``cores=1``).
     model : pymc.Model, optional
     rng : optional
 
@@ -104,6 +125,7 @@ class WeakLimitFFBS(StatesStep):
     """
 
     name = "weak_limit_ffbs"
+    _state_class = WeakLimitFFBSState
     stats_dtypes_shapes = {
         "n_occupied": (np.int64, []),
         "log_marginal_likelihood": (np.float64, []),
@@ -114,17 +136,24 @@ class WeakLimitFFBS(StatesStep):
         self,
         vars,
         *,
+        threads=None,
         model=None,
         rng=None,
         initial_point=None,
         compile_kwargs=None,
         blocked=True,
     ):
+        if threads is not None and not (
+            isinstance(threads, (int, np.integer)) and not isinstance(threads, bool) and threads > 0
+        ):
+            raise ValueError(f"threads must be a positive integer or None, received {threads!r}")
+        self.threads = None if threads is None else int(threads)
         self._prepare(vars, model, rng, initial_point, blocked, _ForwardFilterSampler)
 
     def step(self, point):
         """Draw the states and the transition block of each prior; see the class."""
         hold = self.tune and self.held < HELD_ITERATIONS
+        threads = self.threads or _spare_cores()
         occupied, total, full = 0, 0.0, False
         for prior in self._priors:
             if hold:
@@ -132,7 +161,7 @@ class WeakLimitFFBS(StatesStep):
                     point = prior.start(point, self.rng)
                 log_marginal = np.nan
             else:
-                point, log_marginal = prior.draw_states(point, self.rng)
+                point, log_marginal = prior.draw_states(point, self.rng, threads)
             point, n_occupied = prior.draw_transitions(point, self.rng)
             occupied += n_occupied
             total += log_marginal
@@ -171,3 +200,10 @@ class WeakLimitFFBS(StatesStep):
             return {key: step_stats[key] for key in ("n_occupied", "log_marginal_likelihood")}
 
         return (update_stats,)
+
+
+def _spare_cores():
+    """Cores that one chain may use: all of this process's, but one in a worker process."""
+    if multiprocessing.parent_process() is not None:
+        return 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()

@@ -1,0 +1,147 @@
+"""Hidden paths drawn block by block of a table, and sequence by sequence on several threads.
+
+The blocks lie on a fixed grid and every sequence has its own arithmetic, so that the draws do not
+depend on the number of threads to the last bit. Threads run compiled code that holds no lock of
+the interpreter; a pool belongs to the process that first needs it, since threads do not survive
+a fork.
+"""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from itertools import pairwise
+
+import numpy as np
+
+from pymc_dshdp.kernels.messages import PathDraw, backward_sample, filter_rows
+
+__all__ = ["sample_paths"]
+
+BLOCK_BYTES = 256e6  # of the table and of the filtered probabilities held at a time, each
+PIECE_ELEMENTS = 2**18  # of the table computed at a time
+WORTH_THREADS = 2**16  # elements of a table below which handing over costs more than it saves
+NO_ROW = np.empty(0)
+
+
+def sample_paths(rows, n_states, initial, transition, lengths, uniforms, threads=1):
+    """Draw the hidden paths of all sequences from a table that need not be held whole.
+
+    The forward pass goes through the table by blocks of at most 256 MB and, where there are
+    several, keeps the last filtered row of each; the backward pass recomputes each block from
+    the row before it. Memory is O(block x L), time in the worst case twice that of one block.
+
+    Parameters
+    ----------
+    rows : callable
+        ``rows(low, high)`` evaluates log p(y_t | z_t = k) for low <= t < high: (high - low, L).
+        Called from several threads at once.
+    n_states : int
+        L.
+    initial : ndarray of shape (L,)
+    transition : ndarray of shape (L, L)
+    lengths : ndarray of shape (N,)
+        Positive integers that sum to T.
+    uniforms : ndarray of shape (T,)
+    threads : int
+
+    Returns
+    -------
+    PathDraw
+    """
+    T = uniforms.shape[0]
+    if T * n_states < WORTH_THREADS:
+        threads = 1
+    run = _runner(threads)
+    edges = [*range(0, T, max(1, int(BLOCK_BYTES // (8 * n_states)))), T]
+    blocks = [_Block(lengths, low, high, threads) for low, high in pairwise(edges)]
+    filtered = np.empty((blocks[0].high, n_states))
+    previous = NO_ROW  # filtered row before a block that goes on with a sequence
+    log_marginal = np.zeros(lengths.shape[0])
+
+    def filter_block(block):
+        table = _table(rows, n_states, block.low, block.high, run)
+        out = filtered[: block.high - block.low]
+
+        def filter_group(group):
+            times, pieces = group
+            before = block.previous if times.start == 0 else NO_ROW
+            return filter_rows(
+                table[times], initial, transition, block.pieces[pieces], before, out[times]
+            )
+
+        return out, run(filter_group, block.groups)
+
+    for block in blocks:
+        block.previous = previous
+        out, found = filter_block(block)
+        for (times, _), (_, impossible) in zip(block.groups, found, strict=True):
+            if impossible >= 0:
+                time = block.low + times.start + impossible
+                return PathDraw(np.zeros(T, np.int64), log_marginal, time)
+        log_marginal[block.sequences] += np.concatenate([total for total, _ in found])
+        previous = out[-1].copy() if block.goes_on else NO_ROW
+
+    states = np.empty(T, np.int64)
+    for block in reversed(blocks):
+        if block is not blocks[-1]:
+            out, _ = filter_block(block)
+        here, now = states[block.low : block.high], uniforms[block.low : block.high]
+        following = states[block.high] if block.goes_on else -1
+
+        def sample_group(group, block=block, out=out, here=here, now=now, following=following):
+            times, pieces = group
+            after = following if times.stop == len(here) else -1
+            here[times] = backward_sample(
+                out[times], transition, block.pieces[pieces], now[times], after
+            )
+
+        run(sample_group, block.groups)
+    return PathDraw(states, log_marginal, -1)
+
+
+class _Block:
+    """Time points low..high - 1: the pieces of sequences in them, in groups for the threads."""
+
+    def __init__(self, lengths, low, high, threads):
+        self.low, self.high = low, high
+        ends = np.cumsum(lengths)
+        first, last = np.searchsorted(ends, low, "right"), np.searchsorted(ends, high)
+        self.sequences = slice(first, last + 1)
+        self.goes_on = ends[last] > high
+        cuts = np.minimum(ends[self.sequences], high) - low
+        self.pieces = np.diff(cuts, prepend=0)
+        # A group ends with the first piece that reaches its share of the time points.
+        shares = np.arange(1, threads) * (high - low) / threads
+        after = np.unique(np.append(np.searchsorted(cuts, shares) + 1, cuts.size))
+        times, pieces = np.append(0, cuts[after - 1]), np.append(0, after)
+        self.groups = [
+            (slice(*t), slice(*p)) for t, p in zip(pairwise(times), pairwise(pieces), strict=True)
+        ]
+
+
+def _table(rows, n_states, low, high, run):
+    """Rows low..high - 1 of the table, evaluated in pieces that stay in cache."""
+    size = max(1, PIECE_ELEMENTS // n_states)
+    if high - low <= size:
+        return rows(low, high)
+    table = np.empty((high - low, n_states))
+
+    def fill(start):
+        stop = min(start + size, high)
+        table[start - low : stop - low] = rows(start, stop)
+
+    run(fill, range(low, high, size))
+    return table
+
+
+def _runner(threads):
+    """Return ``map`` as a list, on a pool of threads where there are several."""
+    if threads == 1:
+        return lambda function, items: [function(item) for item in items]
+    pool = _pool(os.getpid(), threads)
+    return lambda function, items: list(pool.map(function, items))
+
+
+@lru_cache
+def _pool(process, threads):
+    return ThreadPoolExecutor(threads, thread_name_prefix="pymc_dshdp")
