@@ -72,7 +72,7 @@ def simulated(scenario, emission, seed):
 
 
 def authors_data(folder, emission):
-    """The authors' data of scenario 1."""
+    """Read the authors' data of scenario 1."""
     name = f"fix_8states_{emission}_same_trans_diff_stick.npz"
     with np.load(folder / name) as train, np.load(folder / f"test_{name}") as test:
         return Data(train["zt"], train["yt"], test["yt"], train["trans_mat"])
@@ -176,7 +176,9 @@ def compare(results, over):
     """Print the table of one setting: means over seeds or chains, wins of DS and t-tests."""
     print(f"{'model':7s}" + "".join(f"{m:>15s}" for m in METRICS))
     table = {
-        name: {m: np.array([r["metrics"][m] for r in results if r["model"] == name]) for m in METRICS}
+        name: {
+            m: np.array([r["metrics"][m] for r in results if r["model"] == name]) for m in METRICS
+        }
         for name in PRIORS
     }
     for name, column in table.items():

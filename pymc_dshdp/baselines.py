@@ -99,7 +99,7 @@ class HDP(TransitionPrior):
 
 
 class FixedTransitions(TransitionPrior):
-    r"""Parametric hidden Markov model: rows :math:`P_j \sim \mathrm{Dir}(a_j)` of given a.
+    r"""Parametric hidden Markov model: rows :math:`\bar\pi_j \sim \mathrm{Dir}(a_j)` of given a.
 
     Parameters
     ----------
@@ -109,11 +109,14 @@ class FixedTransitions(TransitionPrior):
         a, scalar, of shape (L,) (one row for all) or (L, L). Default 1, flat.
     initial_concentration : number or array, optional
         Of pi_init, scalar or of shape (L,). Default 1.
+    kappa : number, array or tensor, optional
+        Self-persistence as for ``DSHDP``, :math:`P = \mathrm{diag}(\kappa) + (1 - \kappa)
+        \bar\pi`. Default 0, so that P is pi_bar.
 
     Attributes
     ----------
     kappa, pi_bar, pi_init
-        The tensors declared; kappa is 0, so that P is pi_bar.
+        The tensors declared.
 
     Raises
     ------
@@ -122,15 +125,26 @@ class FixedTransitions(TransitionPrior):
     """
 
     def __init__(
-        self, name, *, n_states=None, dims=None, concentration=1.0, initial_concentration=1.0
+        self,
+        name,
+        *,
+        n_states=None,
+        dims=None,
+        concentration=1.0,
+        initial_concentration=1.0,
+        kappa=None,
     ):
         super().__init__(name, n_states, dims)
         L = self.n_states
         rows = self._concentrations("concentration", concentration, (L, L))
         first = self._concentrations("initial_concentration", initial_concentration, (L,))
+        kappa = None if kappa is None else self._checked_kappa(kappa)
 
         self._declare_coords()
-        self.kappa = self._no_persistence()
+        if kappa is None:
+            self.kappa = self._no_persistence()
+        else:
+            self._declare_kappa(kappa)
         self._declare_rows(1.0, rows, first)
 
     def _concentrations(self, argument, given, shape):

@@ -21,6 +21,7 @@ from pytensor.graph.traversal import ancestors, explicit_graph_inputs
 
 from pymc_dshdp.emissions.graph import indexed_variable
 from pymc_dshdp.emissions.likelihood import table_term
+from pymc_dshdp.emissions.partial import PartialNormal, has_marginal_density
 from pymc_dshdp.starting import observed_data, standardised
 from pymc_dshdp.structure import known_states
 
@@ -124,7 +125,7 @@ class LogLikelihoodTable:
             return
         _refuse_too_few(terms, self.z_value, n_states)
         observed = {v: observed_data(model, v) for v, _ in terms}
-        found = [(v, table_term(model, v, z, n_states)) for v, _ in terms]
+        found = [(v, _fast_term(model, v, z, n_states)) for v, _ in terms]
         self._by_family = [term for _, term in found if term is not None]
         graphs = [g for (_, g), (_, term) in zip(terms, found, strict=True) if term is None]
         found.sort(key=lambda pair: pair[1] is not None)  # terms without a family come first
@@ -315,6 +316,13 @@ class LogLikelihoodTable:
             "(theta[z], theta[z[1:]], theta[z] * x, ...); sums and scans over states are not "
             "supported."
         )
+
+
+def _fast_term(model, variable, z, n_states):
+    """Table of a term that needs no log-density graph, or None."""
+    if has_marginal_density(variable):
+        return PartialNormal(model, variable)
+    return table_term(model, variable, z, n_states)
 
 
 def _refuse_too_few(terms, z, n_states):

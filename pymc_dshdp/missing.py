@@ -3,7 +3,8 @@
 PyMC splits a masked observation ``y`` into ``y_observed`` and the free ``y_unobserved``. Given
 the states a missing value is independent of everything else, so z can be drawn with it summed
 out, and it from its own distribution given z: p(z, y_miss | rest) = p(z | rest) p(y_miss | z,
-rest). Drawing z given imputed values instead would tie each to the other.
+rest). Drawing z given imputed values instead would tie each to the other. Rows of ``pm.MvNormal``
+that are missing in part keep the marginal density of what was observed (``emissions.partial``).
 """
 
 from pymc.distributions.distribution import PartialObservedRV
@@ -15,21 +16,23 @@ from pytensor.graph.traversal import ancestors, explicit_graph_inputs
 from pytensor.tensor.random.op import RNGConsumerOp
 
 from pymc_dshdp.distributions import HiddenPathRV
+from pymc_dshdp.emissions.completed import UNOBSERVED
+from pymc_dshdp.emissions.partial import PartialNormal, has_marginal_density
 from pymc_dshdp.structure import has_op, in_values
 
 __all__ = ["MissingValues", "is_missing_observation"]
-
-SUFFIX = "_unobserved"
 
 
 def is_missing_observation(rv):
     """Whether a free variable is the missing part of an observation that depends on states.
 
-    Rows of a multivariate observation that are missing in part only are not: their missing
-    entries depend on the observed ones, and stay with the step that PyMC gives them.
+    Rows of a multivariate observation that are missing in part are if it is ``pm.MvNormal``. Of
+    others the missing entries stay with the step that PyMC gives them, and z is drawn given them.
     """
-    if rv.name is None or not rv.name.endswith(SUFFIX) or has_op(rv, PartialObservedRV):
+    if rv.name is None or not rv.name.endswith(UNOBSERVED):
         return False
+    if has_op(rv, PartialObservedRV):
+        return has_marginal_density(rv)
     behind = list(rv.owner.inputs)
     while behind:
         node = behind.pop()
@@ -65,13 +68,19 @@ class MissingValues:
             if is_missing_observation(rv) and set(states) & set(ancestors([rv], blockers)):
                 self.rvs.append(rv)
         _refuse_dependents(model, self.rvs)
-        self._values = [model.rvs_to_values[rv] for rv in self.rvs]
-        if self.rvs:
-            self._compile(model)
+        whole = [rv for rv in self.rvs if not has_op(rv, PartialObservedRV)]
+        self._values = [model.rvs_to_values[rv] for rv in whole]
+        self._partial = [
+            (model.rvs_to_values[rv], PartialNormal(model, rv))
+            for rv in self.rvs
+            if rv not in whole
+        ]
+        if whole:
+            self._compile(model, whole)
 
-    def _compile(self, model):
+    def _compile(self, model, rvs):
         draws = []
-        for rv in self.rvs:
+        for rv in rvs:
             copy = rv.owner.clone_with_new_inputs(rv.owner.inputs).outputs[
                 rv.owner.outputs.index(rv)
             ]
@@ -87,15 +96,19 @@ class MissingValues:
 
     def draw(self, point, rng):
         """Redraw every missing value given the states and parameters in the point."""
-        if not self.rvs:
-            return point
+        if self._values:
+            point = {**point, **self._draw_whole(point, rng)}
+        for value, term in self._partial:
+            point = {**point, value.name: term.draw(point, rng).astype(value.dtype, copy=False)}
+        return point
+
+    def _draw_whole(self, point, rng):
         reseed_rngs(self._rngs, rng.integers(2**63))
         out = self._function(*(point[name] for name in self._inputs))
-        new = {
+        return {
             value.name: x.astype(value.dtype, copy=False)
             for value, x in zip(self._values, out, strict=True)
         }
-        return {**point, **new}
 
 
 def _refuse_dependents(model, rvs):

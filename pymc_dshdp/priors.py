@@ -82,7 +82,7 @@ class TransitionPrior:
         (state, state_to).
     gamma, alpha : scalar tensors
     beta : tensor of shape (L,)
-    kappa : tensor of shape (L,)
+    kappa : tensor of shape (L,), (T, L) or (n_sequences, T, L)
     phi, eta : scalar tensors
     rho : tuple of two scalar tensors
         (rho1, rho2).
@@ -203,6 +203,50 @@ class TransitionPrior:
     def _no_persistence(self):
         return pt.constant(np.zeros(self.n_states), dtype="floatX")
 
+    def _checked_kappa(self, kappa):
+        where, L = f"{self.name}: kappa", self.n_states
+        shape_error = f"{where} must be a scalar or have shape ({L},), or (T, {L}) to vary with time; received "
+        if not isinstance(kappa, Variable):
+            kappa = np.asarray(kappa, dtype="float64")
+            if kappa.ndim > 3 or (kappa.ndim and kappa.shape[-1] != L):
+                raise ValueError(f"{shape_error}shape {kappa.shape}")
+            if not np.all((kappa >= 0.0) & (kappa < 1.0)):
+                raise ValueError(f"{where} must be in [0, 1), received {kappa}")
+            full = kappa if kappa.ndim else np.full(L, kappa)
+            return pt.constant(full.copy(), dtype="floatX")
+        if kappa.type.ndim > 3:
+            raise ValueError(f"{shape_error}{kappa.type.ndim} dimensions")
+        if kappa.type.ndim == 0:
+            return pt.full((L,), kappa)
+        if kappa.type.shape[-1] not in (None, L):
+            raise ValueError(f"{shape_error}shape {kappa.type.shape}")
+        if kappa in self.model.free_RVs and kappa.type.ndim == 1:
+            self._check_unit_support(where, kappa)
+        return kappa
+
+    def _check_unit_support(self, where, kappa):
+        transform = self.model.rvs_to_transforms[kappa]
+        elementwise = (
+            transform is None
+            or transform.log_jac_det(kappa, *kappa.owner.inputs).type.ndim == kappa.type.ndim
+        )
+        low, high = support(self.model, kappa) if elementwise else (np.nan, np.nan)
+        if not (low >= 0.0 and high <= 1.0):
+            raise ValueError(
+                f"{where}={kappa.name!r} must have independent components with support in "
+                f"(0, 1), received support ({low:.3g}, {high:.3g}) and transform {transform}; "
+                "use for example pm.Beta"
+            )
+
+    def _declare_kappa(self, kappa):
+        """Take a kappa; ``GridRhoStep`` draws independent free components."""
+        self.kappa = kappa
+        if self._name("kappa") not in self.model.named_vars:  # so that every result has it
+            over_time = kappa.mean(axis=tuple(range(kappa.type.ndim - 1)))
+            pm.Deterministic(self._name("kappa"), over_time, dims=self.dims[0])
+        if kappa in self.model.free_RVs and kappa.owner.op.ndim_supp == 0 and kappa.type.ndim == 1:
+            tag(kappa, self.name, "kappa")
+
     def _declare_rows(self, alpha=None, beta=None, initial=None):
         alpha = self.alpha if alpha is None else alpha
         beta = self.beta if beta is None else beta
@@ -262,8 +306,10 @@ class DSHDP(TransitionPrior):
     kappa : number, array or tensor, optional
         Self-persistence probabilities, scalar or of shape (L,), instead of all of these. A
         random variable of shape (L,) with independent components is sampled by ``GridRhoStep``;
-        any other tensor through the log-density of the states. What is given is recorded as the
-        deterministic ``name_kappa`` (its mean over time if it has a row for each time).
+        any other tensor through the log-density of the states. With shape (T, L), or
+        (n_sequences, T, L) for a batch, it varies with time: row t is in force from t - 1 to t,
+        as in ``kappa=pm.math.invlogit(a + b * x[:, None])`` with a, b of shape (L,). What is
+        given is recorded as the deterministic ``name_kappa`` (its mean over time if it varies).
     weights : {"weak-limit", "stick-breaking"}
         Symmetric finite Dirichlet, or stick-breaking truncated at L, whose expected tail mass is
         (gamma / (1 + gamma))^(L - 1).
@@ -316,12 +362,7 @@ class DSHDP(TransitionPrior):
             kappa = SelfPersistence(
                 self._name("kappa"), self.phi, self.eta, shape=self.n_states, dims=self.dims[0]
             )
-        elif self._name("kappa") not in self.model.named_vars:  # so that every result has it
-            over_time = kappa.mean(axis=0) if kappa.type.ndim == 2 else kappa
-            pm.Deterministic(self._name("kappa"), over_time, dims=self.dims[0])
-        self.kappa = kappa
-        if kappa in self.model.free_RVs and kappa.owner.op.ndim_supp == 0:
-            tag(kappa, self.name, "kappa")
+        self._declare_kappa(kappa)
         self._declare_weights(weights)
         self._declare_rows()
 
@@ -350,34 +391,3 @@ class DSHDP(TransitionPrior):
                 raise ValueError(f"{self.name}: {label} must be a scalar, received {value}")
             out.append(value)
         return tuple(out)
-
-    def _checked_kappa(self, kappa):
-        where = f"{self.name}: kappa"
-        shape_error = f"{where} must be a scalar or have shape ({self.n_states},), received "
-        if not isinstance(kappa, Variable):
-            kappa = np.asarray(kappa, dtype="float64")
-            if kappa.shape not in {(), (self.n_states,)}:
-                raise ValueError(f"{shape_error}shape {kappa.shape}")
-            if not np.all((kappa >= 0.0) & (kappa < 1.0)):
-                raise ValueError(f"{where} must be in [0, 1), received {kappa}")
-            return pt.constant(np.broadcast_to(kappa, (self.n_states,)).copy(), dtype="floatX")
-        if kappa.type.ndim > 1:
-            raise ValueError(f"{shape_error}{kappa.type.ndim} dimensions")
-        if kappa.type.ndim == 0:
-            return pt.full((self.n_states,), kappa)
-        if kappa.type.shape[0] not in (None, self.n_states):
-            raise ValueError(f"{shape_error}shape {kappa.type.shape}")
-        if kappa in self.model.free_RVs:
-            transform = self.model.rvs_to_transforms[kappa]
-            elementwise = (
-                transform is None
-                or transform.log_jac_det(kappa, *kappa.owner.inputs).type.ndim == kappa.type.ndim
-            )
-            low, high = support(self.model, kappa) if elementwise else (np.nan, np.nan)
-            if not (low >= 0.0 and high <= 1.0):
-                raise ValueError(
-                    f"{where}={kappa.name!r} must have independent components with support in "
-                    f"(0, 1), received support ({low:.3g}, {high:.3g}) and transform {transform}; "
-                    "use for example pm.Beta"
-                )
-        return kappa

@@ -44,7 +44,7 @@ def initial_path(table, n_states, rng):
 
 
 def _with_known(path, known, n_states):
-    """Number the clusters as the known states do where they can, then put in what is known."""
+    """Match the numbers of the clusters with the known states, then put these in."""
     at = known >= 0
     agree = np.zeros((n_states, n_states))
     np.add.at(agree, (path[at], known[at]), 1)

@@ -143,13 +143,18 @@ def _position(where, index, extent, what):
     return int(index)
 
 
-def _check_kappa(name, prior, T):
-    """Raise if a time-dependent kappa does not have a row for each time point."""
-    rows = None if prior.kappa.type.ndim < 2 else prior.kappa.type.shape[-2]
-    if rows is not None and rows != T:
+def _check_kappa(name, prior, size, T):
+    """Raise if a self-persistence that varies with time does not have a row for each time."""
+    rows = prior.kappa.type.shape[:-1]
+    expected = (*size, T)
+    fits = len(rows) <= len(expected) and all(
+        n in (None, m) for n, m in zip(rows[::-1], expected[::-1], strict=False)
+    )
+    if not fits:
         raise ValueError(
-            f"{name}: kappa of the prior {prior.name!r} has {rows} rows, one per time point, but "
-            f"{name!r} has {T} time points; give kappa of shape ({T}, {prior.n_states})"
+            f"{name}: kappa of the prior {prior.name!r} has shape {prior.kappa.type.shape}, but "
+            f"{name!r} needs a row for each of its times: give kappa of shape "
+            f"{(*expected, prior.n_states)}, or of shape ({prior.n_states},) if it is constant"
         )
 
 
@@ -214,7 +219,7 @@ def HiddenStates(name, prior, *, length=None, dims=None, lengths=None, shape=Non
                 f"{name}: known needs lengths that are integers, received a symbolic length"
             )
         known = _known_array(name, known, prior.n_states, size, now)
-    _check_kappa(name, prior, sum(now))
+    _check_kappa(name, prior, [_current(n) for n in size or ()], sum(now))
     z = HiddenPath(
         name,
         prior.pi_init,

@@ -121,6 +121,11 @@ class PriorVariables:
     sticky: tuple | None
     states: list = field(default_factory=list)
 
+    @property
+    def varies(self):
+        """Whether the self-persistence varies with time."""
+        return self.kappa.type.ndim > 1
+
     def transition_variables(self, model):
         """Free variables that the transition block draws."""
         weights = self.beta if self.fractions is None else self.fractions

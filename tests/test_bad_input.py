@@ -141,8 +141,8 @@ def test_rho(rho, words):
         (-0.1, ["[0, 1)", "-0.1"]),
         (np.nan, ["[0, 1)", "nan"]),
         ([0.1, 0.2], ["shape (3,)", "shape (2,)"]),
-        (np.full((3, 3), 0.1), ["shape (3,)", "shape (3, 3)"]),
-        (pt.matrix("m"), ["shape (3,)", "2 dimensions"]),
+        (np.full((3, 2), 0.1), ["shape (3,)", "(T, 3)", "shape (3, 2)"]),
+        (pt.tensor4("m"), ["shape (3,)", "(T, 3)", "4 dimensions"]),
         (pt.constant([0.1, 0.2]), ["shape (3,)", "shape (2,)"]),
     ],
 )

@@ -9,6 +9,7 @@ from scipy.special import logsumexp
 
 from pymc_dshdp._compat import group
 from pymc_dshdp.distributions import HiddenPathRV
+from pymc_dshdp.kernels import varying
 from pymc_dshdp.kernels.messages import forward_filter
 from pymc_dshdp.kernels.transitions import transition_matrix
 from pymc_dshdp.loglik import LogLikelihoodTable, terms_involving
@@ -72,11 +73,16 @@ def held_out_log_likelihood(test_model, idata, *, states=None, thin=1):
     for c in range(chains):
         for d in range(draws):
             point = to_point(c, d)
-            [logit] = kappa(point)
-            P = transition_matrix(np.asarray(logit, "float64"), point[prior.pi_bar.name])
-            _, log_marginal, impossible = forward_filter(
-                table(point), point[prior.pi_init.name], P, lengths
-            )
+            logit = np.asarray(kappa(point)[0], "float64")
+            pi_init, pi_bar = point[prior.pi_init.name], point[prior.pi_bar.name]
+            ell = table(point)
+            if prior.varies:
+                rows = varying.kappa_rows(logit, table.shape)
+                result = varying.forward_filter(ell, pi_init, pi_bar, rows, lengths)
+            else:
+                P = transition_matrix(logit, pi_bar)
+                result = forward_filter(ell, pi_init, P, lengths)
+            _, log_marginal, impossible = result
             if impossible >= 0:
                 owner = np.searchsorted(np.cumsum(lengths), impossible, side="right")
                 log_marginal = np.where(np.arange(len(lengths)) == owner, -np.inf, log_marginal)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytensor.tensor as pt
 from pymc.distributions.distribution import Discrete
+from pytensor.gradient import disconnected_grad
 from pytensor.link.numba.dispatch.basic import numba_njit
 from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
@@ -104,10 +105,14 @@ class HiddenPath(Discrete):
         previous, current = value[..., :-1], value[..., 1:]
         stays = pt.eq(previous, current)
         switch_p = pi_bar[previous, current]
-        kappa, log_switch = (
-            _in_force(x, previous, _varies(kappa)) for x in (kappa, pt.log1p(-kappa))
-        )
-        # Gradients need both branches finite: a self-transition may have pi_bar_jj = 0.
+        log_switch = _in_force(pt.log1p(-kappa), previous, _varies(kappa))
+        kappa = _in_force(kappa, previous, _varies(kappa))
+        # Gradients need both branches finite: a self-transition may have pi_bar_jj = 0 or kappa_j
+        # = 1. The value of log(1 - kappa) is exact where kappa rounds to 1 (it is a function of
+        # its logit then); its gradient is taken where it is used.
+        unused = pt.or_(stays, pt.eq(kappa, 1.0))
+        slope = pt.log1p(-pt.switch(unused, 0.0, kappa))
+        log_switch = disconnected_grad(log_switch - slope) + slope
         switched = log_switch + pt.log(pt.switch(stays, 1.0, switch_p))
         stayed = pt.switch(stays, kappa + (1.0 - kappa) * switch_p, 1.0)
         step = pt.switch(stays, pt.log(stayed), switched)

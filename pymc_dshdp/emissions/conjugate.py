@@ -8,6 +8,7 @@ from pytensor.tensor.elemwise import DimShuffle
 
 from pymc_dshdp.distributions import HiddenPathRV
 from pymc_dshdp.emissions.base import SCALES, families
+from pymc_dshdp.emissions.completed import completed
 from pymc_dshdp.emissions.graph import depends_on, indexed_variable
 from pymc_dshdp.emissions.likelihood import Likelihood, concrete_shape
 from pymc_dshdp.structure import has_op, in_values, point_function, unwrap
@@ -84,10 +85,15 @@ def _centred(logs):
 
 
 def _candidates(model, rv):
-    """Likelihoods among the dependents of a variable, each with its states and families."""
+    """Likelihoods among the dependents of a variable, with their states, families and parts."""
     for likelihood in _dependents(model, rv):
         if likelihood.owner is None or likelihood not in model.basic_RVs:
             continue
+        whole = completed(model, likelihood)
+        if whole is not None:
+            if likelihood is not whole.parts[0]:
+                continue  # the two parts are one candidate
+            likelihood = whole.rv
         matching = [
             f
             for f in families()
@@ -100,7 +106,7 @@ def _candidates(model, rv):
         blockers = [v for v in model.basic_RVs if v is not likelihood]
         for z in ancestors([likelihood], blockers=blockers):
             if has_op(z, HiddenPathRV) and z in model.free_RVs:
-                yield from ((likelihood, z, family) for family in matching)
+                yield from ((likelihood, z, family, whole) for family in matching)
 
 
 def find_conjugate(model, rv):
@@ -121,9 +127,9 @@ def find_conjugate(model, rv):
         Saying what is missing.
     """
     reason = f"no conjugate family knows how {rv.name!r} enters a likelihood"
-    for likelihood, z, family in _candidates(model, rv):
+    for likelihood, z, family, whole in _candidates(model, rv):
         try:
-            return Match(model, rv, likelihood, z, family)
+            return Match(model, rv, likelihood, z, family, whole)
         except NotConjugate as error:
             reason = str(error)
     raise NotConjugate(reason)
@@ -135,13 +141,16 @@ class Match:
     Attributes
     ----------
     likelihood, z : TensorVariable
+    source : TensorVariable or None
+        Where the likelihood's value is, if it has missing parts (see ``completed.py``).
     family : Family
     variables : list of TensorVariable
         One per entry of ``family.parameters``.
     """
 
-    def __init__(self, model, rv, likelihood, z, family):
+    def __init__(self, model, rv, likelihood, z, family, whole=None):
         self.likelihood, self.z, self.family = likelihood, z, family
+        self.source = None if whole is None else whole.joined
         parameters = likelihood.owner.op.dist_params(likelihood.owner)
         found = [_located(family, p, parameters[p.position], z) for p in family.parameters]
         self.variables = [theta for theta, _ in found]
@@ -151,7 +160,7 @@ class Match:
                 f"{likelihood.name!r} does not use {rv.name!r} as {rv.name}[{z.name}]"
             )
         self.n_states = int(unwrap(z.owner.inputs[2]).type.shape[0])
-        allowed = {likelihood, *self.variables}
+        allowed = {*((likelihood,) if whole is None else whole.parts), *self.variables}
         for theta, parameter in zip(self.variables, family.parameters, strict=True):
             self._check_variable(model, theta, parameter, allowed)
         drawn = {p.position for p in family.parameters}
@@ -195,7 +204,9 @@ class ConjugateTerm:
 
     def __init__(self, model, match):
         self._family = family = match.family
-        self._likelihood = Likelihood(model, match.likelihood, match.z, match.n_states, family)
+        self._likelihood = Likelihood(
+            model, match.likelihood, match.z, match.n_states, family, match.source
+        )
         self._z = model.rvs_to_values[match.z].name
         self.values = [model.rvs_to_values[v] for v in match.variables]
         self._convert = [

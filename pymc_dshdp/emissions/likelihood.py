@@ -6,6 +6,7 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Constant
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.op import RNGConsumerOp
 
@@ -30,6 +31,9 @@ class Likelihood:
         A ``HiddenStates`` variable.
     n_states : int
     family : Family
+    source : TensorVariable, optional
+        Node of the model that has the likelihood's value, where it is not ``rv`` itself but
+        observed and missing parts put together (see ``completed.py``).
 
     Attributes
     ----------
@@ -46,7 +50,7 @@ class Likelihood:
         Static core shapes of the parameters.
     """
 
-    def __init__(self, model, rv, z, n_states, family):
+    def __init__(self, model, rv, z, n_states, family, source=None):
         op = rv.owner.op
         self.name, self.family, self.n_states = rv.name, family, n_states
         self._model, self._z = model, z
@@ -61,9 +65,10 @@ class Likelihood:
         ]
         self._core_ndim = op.ndim_supp - family.core_time
         self.batch_ndim = rv.type.ndim - self._core_ndim
-        self._observed = rv in model.observed_RVs
-        self._source = source = model.rvs_to_values[rv]
-        self._shared = [v for v in ancestors([source]) if isinstance(v, SharedVariable)]
+        [source] = [model.rvs_to_values[rv]] if source is None else in_values(model, [source])
+        inputs = [v for v in ancestors([source]) if v.owner is None and not isinstance(v, Constant)]
+        self._shared = [v for v in inputs if isinstance(v, SharedVariable)]
+        self._inputs = [v.name for v in inputs if v not in self._shared]
         self._read = point_function([source])
         shape = concrete_shape(rv)
         n = z.type.ndim
@@ -105,8 +110,7 @@ class Likelihood:
     def data(self, point):
         """Return the prepared data, prepared again only where they were replaced or sampled."""
         seen = [v.get_value(borrow=True) for v in self._shared]
-        if not self._observed:
-            seen = [point[self._source.name]]
+        seen += [point[name] for name in self._inputs]
         if self._data is None or any(a is not b for a, b in zip(seen, self._seen, strict=True)):
             self._data = self._prepare(np.asarray(self._read(point)[0]))
             self._seen = seen

@@ -34,6 +34,11 @@ class _DirectSampler(PriorSampler):
                 f"{step}: the transition rows of {prior.states[0].name!r} have no shared weights "
                 "beta; use WeakLimitFFBS for them"
             )
+        if prior.varies:
+            raise ValueError(
+                f"{step}: the self-persistence kappa of {prior.states[0].name!r} varies with time; "
+                "use WeakLimitFFBS"
+            )
         super().__init__(model, prior, step, start, missing)
         self._random_scan = scan == "random"
         self._free = [

@@ -64,7 +64,7 @@ class PriorSampler:
     def draw_transitions(self, point, rng):
         """Draw the transition block; returns the point and the number of occupied states."""
         counts = self.paths.counts(point)
-        switches, persistences = self.transition.split(point, counts, rng)
+        switches, persistences = self.transition.split(point, counts, self.paths, rng)
         new = self.transition(point, switches, persistences, rng)
         return {**point, **new}, occupied_states(counts)
 

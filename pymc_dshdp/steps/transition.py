@@ -4,6 +4,8 @@ import numpy as np
 from pytensor.tensor.random.basic import GammaRV
 
 from pymc_dshdp.kernels import transitions as kernels
+from pymc_dshdp.kernels import varying
+from pymc_dshdp.kernels.blocks import sample_paths
 from pymc_dshdp.kernels.persistence import draw_self_persistence, log_sticky_marginal
 from pymc_dshdp.kernels.slice import slice_sample
 from pymc_dshdp.structure import (
@@ -74,23 +76,63 @@ class _Rows:
         self._kappa_logit = point_function([logit_node(model, prior.kappa)])
         self._pi_bar = model.rvs_to_values[prior.pi_bar]
         self._pi_init = model.rvs_to_values[prior.pi_init]
+        self._varies = prior.varies
 
     def persistence_and_rows(self, point):
-        """(logit of kappa, pi_bar), arrays of shape (L,) and (L, L)."""
+        """(logit of kappa, pi_bar), arrays of shape (L,), or (..., T, L), and (L, L)."""
         [logit] = self._kappa_logit(point)
         pi_bar = np.asarray(point[self._pi_bar.name], dtype="float64")
         return np.asarray(logit, dtype="float64"), pi_bar
 
     def transition_probabilities(self, point):
-        """(pi_init, P) with P = diag(kappa) + (1 - kappa) pi_bar."""
+        """(pi_init, P) with P = diag(kappa) + (1 - kappa) pi_bar, where kappa is constant."""
         logit, pi_bar = self.persistence_and_rows(point)
         pi_init = np.asarray(point[self._pi_init.name], dtype="float64")
         return pi_init, kernels.transition_matrix(logit, pi_bar)
 
-    def split(self, point, counts, rng):
-        """Draw (n, W) given the path counts: switches (w_t = 0) and self-persistences."""
+    def path_sampler(self, point):
+        """``f(rows, shape, lengths, uniforms, threads) -> PathDraw`` at the point.
+
+        ``rows(low, high)`` evaluates the table of log-likelihoods, as for ``sample_paths``.
+        """
+        if not self._varies:
+            pi_init, P = self.transition_probabilities(point)
+            return lambda rows, shape, lengths, uniforms, threads: sample_paths(
+                rows, len(P), pi_init, P, lengths, uniforms, threads
+            )
         logit, pi_bar = self.persistence_and_rows(point)
-        return kernels.split_counts(rng, counts, logit, pi_bar)
+        pi_init = np.asarray(point[self._pi_init.name], dtype="float64")
+        return lambda rows, shape, lengths, uniforms, threads: (
+            varying.forward_filter_backward_sample(
+                rows(0, len(uniforms)),
+                pi_init,
+                pi_bar,
+                varying.kappa_rows(logit, shape),
+                lengths,
+                uniforms,
+            )
+        )
+
+    def split(self, point, counts, paths, rng):
+        """Draw (n, W) given the paths: switches (w_t = 0) and self-persistences.
+
+        Parameters
+        ----------
+        point : dict
+        counts : ndarray of shape (L + 1, L)
+            Of ``paths``.
+        paths : PathReader
+        rng : numpy.random.Generator
+        """
+        logit, pi_bar = self.persistence_and_rows(point)
+        if not self._varies:
+            return kernels.split_counts(rng, counts, logit, pi_bar)
+        persistences = np.zeros(len(pi_bar), np.int64)
+        for value, lengths in zip(paths.values, paths.lengths, strict=True):
+            path = point[value.name]
+            rows = varying.kappa_rows(logit, path.shape)
+            varying.self_persistence_counts(rng, path.ravel(), lengths, rows, pi_bar, persistences)
+        return kernels.switch_counts(counts, persistences), persistences
 
     def _row_values(self, rows):
         return {

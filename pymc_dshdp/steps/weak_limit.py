@@ -18,7 +18,6 @@ from pymc_dshdp.distributions import (
     SymmetricWeightsRV,
     TransitionRowsRV,
 )
-from pymc_dshdp.kernels.blocks import sample_paths
 from pymc_dshdp.missing import is_missing_observation
 from pymc_dshdp.steps.states import (
     HELD_ITERATIONS,
@@ -46,13 +45,13 @@ class _ForwardFilterSampler(PriorSampler):
 
     def draw_states(self, point, rng, threads):
         """Draw new paths; returns the point and the log marginal likelihood of the data."""
-        pi_init, P = self.transition.transition_probabilities(point)
+        draw_path = self.transition.path_sampler(point)
         total = 0.0
         for value, table, lengths in zip(
             self.paths.values, self.tables, self.paths.lengths, strict=True
         ):
             rows, uniforms = table.rows(point), rng.random(lengths.sum())
-            draw = sample_paths(rows, self.n_states, pi_init, P, lengths, uniforms, threads)
+            draw = draw_path(rows, table.shape, lengths, uniforms, threads)
             if draw.impossible_time >= 0:
                 raise_impossible(value.name, table, rows, draw.impossible_time)
             path = draw.states.astype(value.dtype).reshape(point[value.name].shape)

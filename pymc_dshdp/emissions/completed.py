@@ -1,0 +1,111 @@
+"""Observations that are missing in part, put together again as one likelihood.
+
+PyMC splits a masked observation ``y ~ Dist(theta[z])`` into ``y_observed`` and the free
+``y_unobserved``, either two variables of their own with the parameters indexed by the mask, or
+the two outputs of a ``PartialObservedRV``. What is conjugate to the whole likelihood is conjugate
+given the imputed values in the point, which is exact whichever step drew them last.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import pytensor.tensor as pt
+from pymc.distributions.distribution import PartialObservedRV
+from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.random.op import RandomVariable
+from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor
+
+from pymc_dshdp.structure import has_op
+
+__all__ = ["OBSERVED", "UNOBSERVED", "Completed", "completed"]
+
+OBSERVED, UNOBSERVED = "_observed", "_unobserved"
+
+
+class Completed(NamedTuple):
+    """One likelihood in two parts.
+
+    Attributes
+    ----------
+    rv : TensorVariable
+        The likelihood as it was before it was split; not a variable of the model.
+    joined : TensorVariable
+        The model's Deterministic of its value: observed and unobserved parts put together.
+    mask : ndarray of bool
+        True where unobserved; of the shape of ``rv``, or without its core dimensions.
+    parts : tuple of two TensorVariable
+        (observed, unobserved).
+    """
+
+    rv: Variable
+    joined: Variable
+    mask: np.ndarray
+    parts: tuple
+
+
+def completed(model, part):
+    """Put together the likelihood that a variable is a part of.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    part : TensorVariable
+
+    Returns
+    -------
+    Completed or None
+        None if the variable is no part of a masked observation, or one whose parameters cannot
+        be told from the graph.
+    """
+    suffix = next((s for s in (UNOBSERVED, OBSERVED) if str(part.name).endswith(s)), None)
+    if suffix is None:
+        return None
+    name = part.name.removesuffix(suffix)
+    observed, unobserved, joined = (
+        model.named_vars.get(n) for n in (name + OBSERVED, name + UNOBSERVED, name)
+    )
+    if observed not in model.observed_RVs or unobserved not in model.free_RVs or joined is None:
+        return None
+    mask = _mask(joined, unobserved)
+    if mask is None:
+        return None
+    if has_op(unobserved, PartialObservedRV):
+        rv = unobserved.owner.inputs[0]
+    else:
+        rv = _whole(unobserved, mask)
+    return None if rv is None else Completed(rv, joined, mask, (observed, unobserved))
+
+
+def _mask(joined, unobserved):
+    for node in ancestors([joined]):
+        if has_op(node, AdvancedIncSubtensor) and node.owner.inputs[1] is unobserved:
+            mask = node.owner.inputs[2]
+            return np.asarray(mask.data) if isinstance(mask, Constant) else None
+    return None
+
+
+def _whole(unobserved, mask):
+    """Random variable of the shape of the mask whose masked part a variable is."""
+    op = unobserved.owner.op
+    if not isinstance(op, RandomVariable):
+        return None
+    parameters = [
+        _whole_parameter(p, mask, core)
+        for p, core in zip(op.dist_params(unobserved.owner), op.ndims_params, strict=True)
+    ]
+    if any(p is None for p in parameters):
+        return None
+    rng = unobserved.owner.inputs[0]
+    return op.make_node(rng, pt.as_tensor(mask.shape, dtype="int64"), *parameters).outputs[1]
+
+
+def _whole_parameter(parameter, mask, core):
+    if has_op(parameter, AdvancedSubtensor):
+        base, *index = parameter.owner.inputs
+        if len(index) == 1 and isinstance(index[0], Constant):
+            at = index[0].data
+            if at.dtype == bool and at.shape == mask.shape and np.array_equal(at, mask):
+                return base
+    batch = parameter.type.ndim - core
+    return parameter if all(parameter.type.broadcastable[:batch]) else None
