@@ -205,7 +205,8 @@ class TransitionPrior:
 
     def _checked_kappa(self, kappa):
         where, L = f"{self.name}: kappa", self.n_states
-        shape_error = f"{where} must be a scalar or have shape ({L},), or (T, {L}) to vary with time; received "
+        shapes = f"({L},), or (T, {L}) to vary with time"
+        shape_error = f"{where} must be a scalar or have shape {shapes}; received "
         if not isinstance(kappa, Variable):
             kappa = np.asarray(kappa, dtype="float64")
             if kappa.ndim > 3 or (kappa.ndim and kappa.shape[-1] != L):

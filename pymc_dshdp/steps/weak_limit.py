@@ -43,7 +43,7 @@ OWN_ROLES = {"alpha", "gamma", "s", "sticky_phi"}
 class _ForwardFilterSampler(PriorSampler):
     """The states of one prior, drawn by forward filtering and backward sampling."""
 
-    def draw_states(self, point, rng, threads):
+    def draw_states(self, point, rng, threads=1):
         """Draw new paths; returns the point and the log marginal likelihood of the data."""
         draw_path = self.transition.path_sampler(point)
         total = 0.0
