@@ -6,10 +6,16 @@ from pymc_dshdp.analysis import (
     align,
     align_to,
     check,
+    filter_states,
     hamming_distance,
     held_out_log_likelihood,
     label_invariant,
+    segments,
+    self_persistence_probability,
+    smooth,
+    state_probabilities,
     summary,
+    viterbi,
 )
 from pymc_dshdp.baselines import HDP, FixedTransitions, StickyHDP
 from pymc_dshdp.emissions.declare import (
@@ -47,10 +53,16 @@ __all__ = [
     "align_to",
     "check",
     "datasets",
+    "filter_states",
     "hamming_distance",
     "held_out_log_likelihood",
     "label_invariant",
+    "segments",
+    "self_persistence_probability",
+    "smooth",
+    "state_probabilities",
     "summary",
+    "viterbi",
 ]
 __version__ = "0.1.0"
 

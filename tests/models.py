@@ -82,3 +82,13 @@ def fixed_model(n_states=3, rates=(2.0, 20.0, 60.0), **kwargs):
         z = dshdp.HiddenStates("z", prior, lengths=[12, 18])
         pm.Poisson("counts", pt.as_tensor(np.array(rates))[z], observed=COUNTS)
     return model
+
+
+def posterior_of(model, draws=4, **kwargs):
+    """Prior draws in the guise of a posterior: groups by name."""
+    found = pm.sample_prior_predictive(draws, model=model, random_seed=1, **kwargs)
+
+    def group(name):
+        return found[name].to_dataset() if hasattr(found[name], "to_dataset") else found[name]
+
+    return {"posterior": group("prior"), "constant_data": group("constant_data")}

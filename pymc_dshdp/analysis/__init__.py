@@ -2,17 +2,31 @@
 
 from pymc_dshdp.analysis.align import align
 from pymc_dshdp.analysis.check import check
+from pymc_dshdp.analysis.decode import (
+    filter_states,
+    self_persistence_probability,
+    smooth,
+    state_probabilities,
+    viterbi,
+)
 from pymc_dshdp.analysis.invariant import label_invariant
 from pymc_dshdp.analysis.metrics import align_to, hamming_distance
 from pymc_dshdp.analysis.predict import held_out_log_likelihood
+from pymc_dshdp.analysis.segments import segments
 from pymc_dshdp.analysis.summary import summary
 
 __all__ = [
     "align",
     "align_to",
     "check",
+    "filter_states",
     "hamming_distance",
     "held_out_log_likelihood",
     "label_invariant",
+    "segments",
+    "self_persistence_probability",
+    "smooth",
+    "state_probabilities",
     "summary",
+    "viterbi",
 ]

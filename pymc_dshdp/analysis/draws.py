@@ -1,0 +1,255 @@
+"""What each posterior draw says about the hidden states of some data: table, pi_init and P."""
+
+import numpy as np
+import pandas as pd
+import pytensor.tensor as pt
+import xarray as xr
+from pytensor.graph.replace import clone_replace
+from pytensor.graph.traversal import ancestors
+
+from pymc_dshdp._compat import group
+from pymc_dshdp.analysis.other_data import on_other_data
+from pymc_dshdp.distributions import HiddenPathRV
+from pymc_dshdp.kernels import varying
+from pymc_dshdp.kernels.messages import forward_filter
+from pymc_dshdp.kernels.transitions import transition_matrix
+from pymc_dshdp.loglik import LogLikelihoodTable, terms_involving
+from pymc_dshdp.missing import MissingValues
+from pymc_dshdp.structure import (
+    find_priors,
+    has_op,
+    logit_node,
+    path_lengths,
+    point_function,
+)
+
+__all__ = ["PosteriorDraws", "chosen_states", "thinned"]
+
+
+class PosteriorDraws:
+    """The posterior draws of a model, ready for messages over its data or over others.
+
+    Parameters
+    ----------
+    model : pymc.Model
+        The model of the posterior, or the model declared again on other data.
+    idata : arviz.InferenceData or xarray.DataTree
+    observed : dict, optional
+        Other data by name; see ``held_out_log_likelihood``.
+    lengths : sequence of int, optional
+        Sequence lengths of ``observed``.
+    states : str, optional
+        The ``HiddenStates`` variable, where there are several.
+    thin : int
+        Use every thin-th draw.
+    latent : bool
+        Take latent variables that depend on the states, and other states, from the posterior:
+        right for the posterior's own data only.
+
+    Attributes
+    ----------
+    name : str
+        Of the states.
+    coords : dict
+        Chain and draw of the posterior.
+    lengths : ndarray of shape (N,)
+    n_states : int
+    shape : tuple
+        Of the states.
+    """
+
+    def __init__(
+        self, model, idata, observed=None, lengths=None, states=None, thin=1, *, latent=False
+    ):
+        posterior = thinned(idata, thin)
+        prior, z = chosen_states(model, states)
+        self._time_dims, self._time_coords = _time(model, z)
+        self._state_dim, self._states = _state(model, prior)
+        if observed is not None:
+            model = on_other_data(model, z, observed, lengths)
+            prior, z = chosen_states(model, z.name)
+        elif lengths is not None:
+            raise ValueError("lengths are those of other data; pass it with observed={...}")
+        start = model.initial_point()
+        missing = MissingValues(model, prior.states).rvs
+        if not latent:
+            _refuse_latent(model, z, missing)
+        self.name = z.name
+        self.n_states = prior.n_states
+        self.shape = start[model.rvs_to_values[z].name].shape
+        self.lengths = path_lengths(model, z, start)
+        self.coords = {name: posterior[name] for name in ("chain", "draw")}
+        self._table = LogLikelihoodTable(model, z, prior.n_states, missing, start)
+        self._to_point = _point_builder(model, z, prior, missing, posterior, start)
+        self._logit_kappa = point_function([logit_node(model, prior.kappa)])
+        self._prior = prior
+
+    def __iter__(self):
+        """Yield ((chain, draw), log_likelihoods (T, L), pi_init, P) draw by draw, by position.
+
+        Raises
+        ------
+        ValueError
+            If there is no one P because kappa varies with time.
+        """
+        if self._prior.varies:
+            raise ValueError(
+                f"the self-persistence of {self.name!r} varies with time, for which only "
+                "held_out_log_likelihood is available"
+            )
+        for index in np.ndindex(self.draws_shape):
+            point = self._to_point(*index)
+            P = transition_matrix(*self._persistence_and_rows(point))
+            yield index, self._table(point), point[self._prior.pi_init.name], P
+
+    def _persistence_and_rows(self, point):
+        [logit] = self._logit_kappa(point)
+        return np.asarray(logit, "float64"), point[self._prior.pi_bar.name]
+
+    def log_marginals(self):
+        """Yield ((chain, draw), log p(y) by sequence, first impossible time or -1)."""
+        for index in np.ndindex(self.draws_shape):
+            point = self._to_point(*index)
+            table, initial = self._table(point), point[self._prior.pi_init.name]
+            logit, pi_bar = self._persistence_and_rows(point)
+            if self._prior.varies:
+                rows = varying.kappa_rows(logit, self.shape)
+                found = varying.forward_filter(table, initial, pi_bar, rows, self.lengths)
+            else:
+                P = transition_matrix(logit, pi_bar)
+                found = forward_filter(table, initial, P, self.lengths)
+            yield index, *found[1:]
+
+    @property
+    def draws_shape(self):
+        """(chains, draws)."""
+        return self.coords["chain"].size, self.coords["draw"].size
+
+    def data_array(self, values, name, *, draws=False, state=False):
+        """Label an array over time, laid end to end, with the dimensions of the states.
+
+        Parameters
+        ----------
+        values : ndarray of shape ([chains, draws,] T [, L])
+        name : str
+        draws, state : bool
+            Whether the first two axes are draws, and the last one states.
+        """
+        lead = self.draws_shape if draws else ()
+        trail = (self.n_states,) if state else ()
+        dims = [*(("chain", "draw") if draws else ()), *self._time_dims]
+        coords = dict(self.coords) if draws else {}
+        for dim, size in zip(self._time_dims, self.shape, strict=True):
+            known = self._time_coords.get(dim)
+            coords[dim] = (
+                np.arange(size) if known is None or len(known) != size else pd.Index(known)
+            )
+        if len(self.shape) == 1 and self.lengths.size > 1:
+            sequence = np.repeat(np.arange(self.lengths.size), self.lengths)
+            coords["sequence"] = self._time_dims[0], sequence
+        if state:
+            dims.append(self._state_dim)
+            coords[self._state_dim] = self._states
+        return xr.DataArray(values.reshape(*lead, *self.shape, *trail), coords, dims, name)
+
+
+def thinned(idata, thin):
+    """Every thin-th draw of the posterior.
+
+    Raises
+    ------
+    ValueError
+        If ``thin`` is not a positive integer.
+    """
+    if isinstance(thin, bool) or int(thin) != thin or thin < 1:
+        raise ValueError(f"thin must be a positive integer, received {thin!r}")
+    return group(idata, "posterior").isel(draw=slice(None, None, int(thin)))
+
+
+def chosen_states(model, states):
+    """(prior, states variable) by name, which may be left out where there is only one."""
+    found = {z.name: (prior, z) for prior in find_priors(model) for z in prior.states}
+    if states is None and len(found) == 1:
+        return next(iter(found.values()))
+    if states not in found:
+        raise ValueError(
+            f"states must name one of the hidden states of the model, {sorted(found)}; "
+            f"received {states!r}"
+        )
+    return found[states]
+
+
+def _time(model, z):
+    dims = model.named_vars_to_dims.get(z.name)
+    dims = dims or tuple(f"{z.name}_dim_{i}" for i in range(z.type.ndim))
+    return dims, {dim: model.coords.get(dim) for dim in dims}
+
+
+def _state(model, prior):
+    dim = model.named_vars_to_dims[prior.pi_bar.name][0]
+    return dim, np.asarray(model.coords[dim])
+
+
+def _refuse_latent(model, z, missing):
+    for variable, graph in terms_involving(model, z):
+        others = {v for v in model.free_RVs if has_op(v, HiddenPathRV) and v is not z}
+        values = {model.rvs_to_values[v] for v in others}
+        if values & set(ancestors([graph])):
+            raise ValueError(
+                f"{variable.name!r} depends on the states {sorted(v.name for v in others)} besides "
+                f"{z.name!r}; the likelihood with all of them summed out is not computed"
+            )
+        if variable in model.free_RVs and variable not in missing:
+            raise ValueError(
+                f"{variable.name!r} is latent and depends on the states {z.name!r}; its value for "
+                "the held-out data is not in the posterior, so their likelihood has no closed form"
+            )
+
+
+def _point_builder(model, z, prior, missing, posterior, start):
+    """``f(chain, draw) -> point`` with the value variables that the likelihood needs."""
+    graphs = [g for v, g in terms_involving(model, z) if v not in missing]
+    graphs += [logit_node(model, prior.kappa)]
+    graphs += [model.rvs_to_values[v] for v in (prior.pi_bar, prior.pi_init)]
+    used = set(ancestors(graphs))
+    needed = [
+        rv
+        for rv in model.free_RVs
+        if rv is not z and rv not in missing and model.rvs_to_values[rv] in used
+    ]
+    forward = {}
+    for rv in needed:  # grows by what the bounds of a transform depend on
+        if rv.name not in posterior:
+            raise ValueError(
+                f"{rv.name!r} is not in the posterior (it has {sorted(posterior)}); sample it, "
+                "and give the test model the same names"
+            )
+        transform = model.rvs_to_transforms[rv]
+        x = rv.type(name=rv.name)
+        graph = x if transform is None else transform.forward(x, *rv.owner.inputs)
+        forward[rv] = x, pt.as_tensor(graph)
+        bounds = set(ancestors([graph], blockers=model.free_RVs)) & set(model.free_RVs)
+        needed += [v for v in bounds if v not in needed]
+    natural = {rv: x for rv, (x, _) in forward.items()}
+    graphs = clone_replace([graph for _, graph in forward.values()], natural)
+    values = [model.rvs_to_values[rv] for rv in needed]
+    convert = point_function(graphs, list(natural.values()))
+    stored = [posterior[rv.name].values for rv in needed]
+    for rv, value, array in zip(needed, values, stored, strict=True):
+        expected = rv.type.shape
+        if len(expected) != array.ndim - 2 or any(
+            e is not None and e != n for e, n in zip(expected, array.shape[2:], strict=False)
+        ):
+            raise ValueError(
+                f"{rv.name!r} has shape {array.shape[2:]} in the posterior and {expected} in the "
+                "test model"
+            )
+
+    def to_point(chain, draw):
+        out = convert(
+            start,
+            *(np.asarray(a[chain, draw], rv.dtype) for a, rv in zip(stored, needed, strict=True)),
+        )
+        return {value.name: np.asarray(x) for value, x in zip(values, out, strict=True)}
+
+    return to_point

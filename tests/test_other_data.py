@@ -1,0 +1,170 @@
+"""A model moved to other data scores them as the model declared again on them."""
+
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+from models import posterior_of, python_graphs
+
+import pymc_dshdp as dshdp
+
+TRAIN = np.random.default_rng(0).poisson(5.0, size=12)
+TEST = np.array([0, 25, 1, 30, 2])
+MASKED = np.ma.masked_array(TRAIN, mask=np.arange(12) == 3)
+VECTORS = np.random.default_rng(1).normal(size=(12, 2))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_graphs():
+    with pytest.MonkeyPatch.context() as patch:
+        python_graphs(patch)
+        yield
+
+
+def states(**layout):
+    prior = dshdp.DSHDP("hmm", n_states=3)
+    rate = pm.LogNormal("rate", 2.0, 1.0, dims="hmm_state")
+    return rate, dshdp.HiddenStates("z", prior, **layout)
+
+
+def poisson(y, **layout):
+    rate, z = states(**layout)
+    pm.Poisson("y", rate[z], observed=y)
+
+
+def student(y, **layout):
+    rate, z = states(**layout)
+    pm.StudentT("y", nu=4.0, mu=rate[z], sigma=1.5, observed=y)
+
+
+def held_in_data(y, **layout):
+    data, x = pm.Data("data", np.ma.filled(y, 0)), pm.Data("x", np.linspace(1.0, 2.0, len(y)))
+    rate, z = states(length=data.shape[0])
+    pm.ZeroInflatedPoisson("y", 0.7, rate[z] * x, observed=data)
+
+
+def autoregression(y, **layout):
+    _, z = states(**layout)
+    A, Sigma = dshdp.MatrixNormalInverseWishart("ar", n_states=3, S0=np.eye(2))
+    dshdp.SwitchingVAR("y", A, Sigma, z, observed=y)
+
+
+def lagged(y, **layout):
+    rate, z = states(**layout)
+    pm.Normal("y", rate[z[1:]] + 0.5 * y[:-1], 1.0, observed=y[1:])
+
+
+def two(y, **layout):
+    rate, z = states(**layout)
+    pm.Poisson("y", rate[z], observed=y)
+    pm.Normal("x", rate[z], 1.0, observed=np.asarray(y, float))
+
+
+def built(declare, y, **layout):
+    with pm.Model() as model:
+        declare(y, **(layout or {"length": len(y)}))
+    return model
+
+
+X = np.linspace(1.0, 2.0, 5)
+
+
+@pytest.mark.parametrize(
+    ("declare", "train", "test", "lengths", "extra"),
+    [
+        (poisson, TRAIN, TEST, None, {}),
+        (poisson, TRAIN, TEST, [3, 2], {}),
+        (poisson, TRAIN, np.ma.masked_array(TEST, mask=[0, 1, 0, 0, 0]), None, {}),
+        (poisson, MASKED, TEST, None, {}),
+        (student, TRAIN, TEST, None, {}),
+        (autoregression, VECTORS, VECTORS[:7], [4, 3], {}),
+        (held_in_data, TRAIN, TEST, None, {"x": X}),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::pymc.exceptions.ImputationWarning")
+def test_other_lengths(declare, train, test, lengths, extra):
+    """Fails if data, sequence lengths or first rows of the training data are kept."""
+    model = built(declare, train)
+    before = model.rvs_to_values.copy()
+    result = posterior_of(model, draws=2)
+    found = dshdp.held_out_log_likelihood(
+        model, result, observed={"y": test, **extra}, lengths=lengths
+    )
+    again = built(declare, test, **({"lengths": lengths} if lengths else {}))
+    expected = dshdp.held_out_log_likelihood(again, result)
+    np.testing.assert_allclose(found["log_likelihood"], expected["log_likelihood"])
+    assert model.rvs_to_values == before and len(model["z"].eval()) == 12
+
+
+def test_equal_shapes_serve_any_likelihood():
+    """A covariate of the training data's length stays."""
+    x = np.arange(12.0)
+
+    def declare(y, **layout):
+        rate, z = states(**layout)
+        pm.Poisson("y", rate[z] * pm.math.exp(-x / 12), observed=y)
+
+    layout = {"lengths": [7, 5]}
+    model = built(declare, TRAIN, **layout)
+    result = posterior_of(model, draws=2)
+    found = dshdp.held_out_log_likelihood(model, result, observed={"y": TRAIN[::-1]})
+    expected = dshdp.held_out_log_likelihood(built(declare, TRAIN[::-1], **layout), result)
+    np.testing.assert_allclose(found["log_likelihood"], expected["log_likelihood"])
+    for y in (TEST, TEST[:1]):  # one time point must not be broadcast to twelve
+        with pytest.raises(ValueError, match="'y' does not fit data of shape .*Declare the model"):
+            dshdp.held_out_log_likelihood(model, result, observed={"y": y}, lengths=[len(y)])
+
+
+def test_set_data_of_another_length():
+    """The states follow ``length=data.shape[0]``."""
+    model = built(held_in_data, TRAIN)
+    result = posterior_of(model, draws=2)
+    expected = dshdp.held_out_log_likelihood(model, result, observed={"data": TEST, "x": X})
+    with model:
+        pm.set_data({"data": TEST, "x": X})
+    found = dshdp.held_out_log_likelihood(model, result)
+    np.testing.assert_allclose(found["total"], expected["total"])
+    assert dshdp.smooth(model, result).sizes["z_dim_0"] == 5
+
+
+@pytest.mark.parametrize(
+    ("declare", "observed", "lengths", "error", "message"),
+    [
+        (poisson, {"w": TEST}, None, ValueError, r"observed has 'w'.*may name \['y', 'z_lengths'"),
+        (poisson, TEST, None, TypeError, "observed must be a dict of arrays by name"),
+        (poisson, {"y": TEST[None]}, None, ValueError, r"must have 1 dimensions.*shape \(1, 5\)"),
+        (poisson, {"y": TEST + 0.5}, None, TypeError, r"observed\['y'\] must have integers"),
+        (poisson, {"y": TEST}, [2, 2], ValueError, "does not fit .* of lengths"),
+        (poisson, {"y": TEST}, [2.5, 2.5], ValueError, "lengths must be positive integers"),
+        (poisson, None, [5], ValueError, "lengths are those of other data"),
+        (lagged, {"y": TEST[1:]}, [5], ValueError, "'y' does not fit data of shape"),
+        (two, {"y": TEST}, None, ValueError, "must have data for 'x' too"),
+    ],
+)
+def test_refusals(declare, observed, lengths, error, message):
+    model = built(declare, TRAIN)
+    with pytest.raises(error, match=message):
+        dshdp.held_out_log_likelihood(
+            model, {"posterior": _nothing()}, observed=observed, lengths=lengths
+        )
+
+
+def _nothing():
+    return xr.Dataset(coords={"chain": [0], "draw": [0]})
+
+
+def test_refused_models():
+    result = {"posterior": _nothing()}
+    model = built(poisson, TRAIN, lengths=[7, 5])
+    with pytest.raises(ValueError, match="the model has 2 sequences in 'z'; give the lengths"):
+        dshdp.smooth(model, result, observed={"y": TEST})
+    with pm.Model() as latent:
+        rate, z = states(length=5)
+        pm.Poisson("y", pm.math.exp(pm.Normal("x", rate[z], 1.0)), observed=TEST)
+    with pytest.raises(ValueError, match="'x' is a latent variable that depends on the states 'z'"):
+        dshdp.smooth(latent, result, observed={"y": TEST})
+    with pm.Model() as batch:
+        rate, z = states(shape=(2, 5))
+        pm.Poisson("y", rate[z], observed=[TEST, TEST])
+    with pytest.raises(ValueError, match="lengths has nothing to say"):
+        dshdp.smooth(batch, result, observed={"y": [TEST, TEST]}, lengths=[5, 5])
