@@ -67,10 +67,10 @@ def sweep_seconds(step, point):
     [sampler] = step._priors
     lengths, path = sampler.paths.lengths[0], point["z"]
     logit, pi_bar = sampler.transition.persistence_and_rows(point)
-    base = sampler.transition.row_concentration(point)
+    base = sampler.transition.row_concentrations(point)
     least = np.inf
     for _ in range(50):
-        switches, visits = empty_counts(base.size), np.zeros(base.size, np.int64)
+        switches, visits = empty_counts(logit.size), np.zeros(logit.size, np.int64)
         persists = draw_persistences(step.rng, path, lengths, logit, pi_bar, switches, visits)
         emission, grouped = sampler.emissions[0].statistics(point, path)
         start = time.perf_counter()

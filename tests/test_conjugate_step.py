@@ -36,6 +36,8 @@ CONJUGATE = {
     "normal_mean_scale": ["mean"],
     "normal_variance": ["mean", "variance_log__"],
     "normal_variance_outside": ["mean", "variance_log__"],
+    "normal_both": ["mean", "variance_log__"],
+    "normal_both_pooled": ["mean", "variance_log__"],
     "exponential": ["rate_log__"],
     "categorical": ["p_simplex__"],
     "multinomial": ["p_simplex__"],

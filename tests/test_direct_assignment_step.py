@@ -5,6 +5,7 @@ import numpy as np
 import pymc as pm
 import pytensor
 import pytest
+from emissions import family_models as families
 from models import COUNTS, SEGMENTS, posterior, python_graphs, read_only, sample
 from pymc.exceptions import SamplingError
 from pymc.sampling.mcmc import assign_step_methods
@@ -187,20 +188,37 @@ def test_sampling_recovers_the_segments(model):
     assert idata["sample_stats"]["n_occupied"].values.min() >= 2
 
 
-def test_what_is_collapsed():
-    """Only a sole likelihood of a conjugate family with parameters for each column."""
-    n = 3
-    with pm.Model() as model:
-        prior = dshdp.DSHDP("hmm", n_states=n)
+COLLAPSED = {
+    "poisson_exponential": {"rate_log__"},
+    "normal_mean_scale": {"mean"},
+    "normal_variance": {"mean"},
+    "normal_both": {"mean", "variance_log__"},
+    "mvnormal": {"mean"},
+    "mvnormal_independent": {"mean"},
+    "normal_inverse_wishart": {"g_mu", "g_Sigma_cholesky__"},
+    "autoregression": {"ar_A", "ar_Sigma_cholesky__"},
+    "poisson_broadcast": set(),
+}
+
+
+@pytest.mark.parametrize("name", COLLAPSED)
+def test_what_is_collapsed(name):
+    """Parameters of a sole likelihood with parameters for each column."""
+    model = families.build(getattr(families, name))
+    step = build(model, rng=6)
+    others = {v.name for v in step.vars if v.name.startswith("hmm")} | {"z"}
+    assert {v.name for v in step.vars} - others == COLLAPSED[name]
+    assert {v.name for v in build(model, collapse=False).vars} == others
+
+
+def test_two_likelihoods_are_not_collapsed():
+    with pm.Model() as double:
+        prior = dshdp.DSHDP("hmm", n_states=3)
         z = dshdp.HiddenStates("z", prior, length=8)
-        mean = pm.Normal("mean", 0.0, 1.0, shape=n)
-        pm.Normal("y", mean[z], 1.0, observed=np.zeros(8))
-    assert "mean" in {v.name for v in build(model).vars}
-    assert "mean" not in {v.name for v in build(model, collapse=False).vars}
-    with model:
-        rate = pm.Gamma("rate", 1.0, 1.0, shape=n)
-        pm.Poisson("counts", rate[model["z"]], observed=np.zeros(8, int))
-    assert not {"mean", "rate"} & {v.name for v in build(model).vars}
+        pm.Normal("y", pm.Normal("mean", 0.0, 1.0, shape=3)[z], 1.0, observed=np.zeros(8))
+        rate = pm.Gamma("rate", 1.0, 1.0, shape=3)
+        pm.Poisson("counts", rate[z], observed=np.zeros(8, int))
+    assert not {"mean", "rate"} & {v.name for v in build(double).vars}
 
 
 def test_empty_slots_are_alike_only_if_their_priors_are():
@@ -245,8 +263,14 @@ def test_several_states_of_one_prior_share_their_counts():
         assert point["z_b"].shape == (2, 9)
 
 
-def test_sticky_and_stick_breaking_priors():
-    for kwargs in ({"prior": dshdp.StickyHDP}, {"weights": "stick-breaking"}, {"kappa": 0.0}):
+def test_other_priors():
+    for kwargs in (
+        {"prior": dshdp.StickyHDP},
+        {"weights": "stick-breaking"},
+        {"kappa": 0.0},
+        {"prior": dshdp.HDP},
+        {"prior": dshdp.FixedTransitions},
+    ):
         model = counts_model(**kwargs)
         step = build(model, rng=4)
         step.tune = False
@@ -262,8 +286,6 @@ def test_refusals(model):
         build(model, collapse=True)
     with pytest.raises(ValueError, match="scan must be one of"):
         build(model, scan="backward")
-    with pytest.raises(ValueError, match="use WeakLimitFFBS"):
-        build(counts_model(prior=dshdp.FixedTransitions))
     with pm.Model() as hard:
         prior = dshdp.DSHDP("hmm", n_states=2)
         z = dshdp.HiddenStates("z", prior, length=3)

@@ -5,7 +5,13 @@ import numpy as np
 from pymc_dshdp.kernels.emissions_statistics import triangularise
 from pymc_dshdp.kernels.emissions_tables import add_squares
 
-__all__ = ["draw_posterior", "gaussian_table", "prior_factor", "triangular_statistics"]
+__all__ = [
+    "draw_posterior",
+    "gaussian_table",
+    "lower_factor",
+    "prior_factor",
+    "triangular_statistics",
+]
 
 CHUNK_ELEMENTS = 1_000_000
 
@@ -106,6 +112,13 @@ def prior_factor(mean, columns, scale):
     return out
 
 
+def lower_factor(rows):
+    """Lower Cholesky factors of rows' rows, from the rows of ``prior_factor``; same shape."""
+    factors = np.linalg.qr(rows, mode="r")
+    signs = np.where(np.diagonal(factors, axis1=1, axis2=2) < 0.0, -1.0, 1.0)
+    return np.ascontiguousarray((factors * signs[:, :, None]).transpose(0, 2, 1))
+
+
 def draw_posterior(rng, factors, prior, degrees, d):
     r"""Draw (A, Sigma) of all states from matrix-normal inverse-Wishart posteriors.
 
@@ -132,8 +145,7 @@ def draw_posterior(rng, factors, prior, degrees, d):
     """
     L, m, _ = factors.shape
     p = m - d
-    r = np.linalg.qr(np.concatenate([factors, prior], axis=1), mode="r")
-    r *= np.where(np.diagonal(r, axis1=1, axis2=2) < 0.0, -1.0, 1.0)[:, :, None]
+    r = lower_factor(np.concatenate([factors, prior], axis=1)).transpose(0, 2, 1)
     bartlett = np.triu(rng.standard_normal((L, d, d)), 1)
     i = np.arange(d)
     bartlett[:, i, i] = np.sqrt(rng.chisquare(degrees[:, None] - (d - 1 - i)))

@@ -16,6 +16,7 @@ from pymc_dshdp.distributions._common import core, draw_over_batch
 from pymc_dshdp.emissions._gaussian import (
     draw_posterior,
     gaussian_table,
+    lower_factor,
     prior_factor,
     triangular_statistics,
 )
@@ -28,6 +29,7 @@ from pymc_dshdp.emissions.matrix_priors import (
     solve_lower,
 )
 from pymc_dshdp.kernels.emissions_matrix import simulate_var
+from pymc_dshdp.kernels.predictive_gaussian import regression
 
 __all__ = ["Autoregression", "SwitchingVARDist"]
 
@@ -217,3 +219,11 @@ class Autoregression(Family):
         prior = prior_factor(mean, columns, scale)
         draw = draw_posterior(rng, factors, prior, degrees + visits, mean.shape[1])
         return draw[0][:, None], packed_cholesky(draw[1])[:, None]
+
+    def collapse(self, data, others, hyperparameters):
+        """Matrix-t: multivariate t given the regressors; times that are given have density 1."""
+        mean, columns, scale, degrees = (h[:, 0] for h in hyperparameters)
+        rows = np.full((data.n_times, data.x_and_y.shape[1]), np.nan)
+        rows[data.active] = data.x_and_y
+        factors = lower_factor(prior_factor(mean, columns, scale))
+        return regression(rows, factors, degrees, columns.shape[1])

@@ -140,8 +140,12 @@ class Family:
         """Whether variables of the right priors, and their own parameters, are as assumed."""
         return True
 
+    def prior_parameters(self, variables):
+        """Parameters of each variable's prior as declared: a list of graphs for each."""
+        return [rv.owner.op.dist_params(rv.owner) for rv in variables]
+
     def hyperparameters(self, *prior_parameters):
-        """Graphs of the hyperparameters, from the parameters of the priors' ops, end to end."""
+        """Graphs of the hyperparameters, from ``prior_parameters`` in values, end to end."""
         return list(prior_parameters)
 
     def suff_stats(self, data, z, n_states, *others):
@@ -182,8 +186,11 @@ class Family:
 
     # -- collapsed sweep --------------------------------------------------------------------
 
-    collapsed = None
-    """For the sampler with theta integrated out: numba functions, or None if there are none."""
+    collapse = None
+    """None, or a method ``collapse(data, others, hyperparameters)`` for the sampler that
+    integrates the parameters out: it returns an emission of ``kernels.predictive``, with nothing
+    included, from what ``prepare`` returned, the likelihood's other parameters at each state and
+    the hyperparameters, arrays of L + 1 rows whose last stands for what is in no state."""
 
 
 def register(cls):

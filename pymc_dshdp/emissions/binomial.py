@@ -8,6 +8,7 @@ from scipy.special import gammaln
 from pymc_dshdp.emissions._products import log_gamma, weighted_logs
 from pymc_dshdp.emissions.base import Family, Parameter, register
 from pymc_dshdp.kernels.emissions_statistics import state_sums
+from pymc_dshdp.kernels.predictive_counts import proportions
 
 __all__ = ["BernoulliBeta", "BinomialBeta"]
 
@@ -36,6 +37,11 @@ class _Successes(Family):
         """Log-odds of p ~ Beta(a + successes, b + failures)."""
         a, b = (h + s for h, s in zip(hyperparameters, stats, strict=True))
         return (log_gamma(rng, a) - log_gamma(rng, b),)
+
+    def collapse(self, data, others, hyperparameters):
+        """Beta-binomial."""
+        both = np.stack([data[0], data[1]], axis=-1)
+        return proportions(both, np.stack(hyperparameters, axis=-1))
 
 
 @register

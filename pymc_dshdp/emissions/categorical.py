@@ -9,6 +9,7 @@ from pymc_dshdp.emissions._products import log_gamma, weighted_logs
 from pymc_dshdp.emissions.base import Family, Parameter, register
 from pymc_dshdp.kernels.emissions_statistics import category_counts, state_sums
 from pymc_dshdp.kernels.emissions_tables import category_table
+from pymc_dshdp.kernels.predictive_counts import categories, proportions
 
 __all__ = ["CategoricalDirichlet", "MultinomialDirichlet"]
 
@@ -52,8 +53,12 @@ class CategoricalDirichlet(_Categories):
 
     def suff_stats(self, data, z, n_states):
         """Category counts."""
-        categories, n_categories = data
-        return (category_counts(z, categories, n_states, n_categories),)
+        y, n_categories = data
+        return (category_counts(z, y, n_states, n_categories),)
+
+    def collapse(self, data, others, hyperparameters):
+        """Share of the category."""
+        return categories(data[0], *hyperparameters)
 
 
 @register
@@ -90,3 +95,8 @@ class MultinomialDirichlet(_Categories):
         """Add up counts."""
         counts, _, (C, V) = data
         return (state_sums(z, counts, n_states)[1].reshape(n_states, C, V),)
+
+    def collapse(self, data, others, hyperparameters):
+        """Dirichlet-multinomial."""
+        counts, _, shape = data
+        return proportions(counts.reshape(len(counts), *shape), *hyperparameters)

@@ -227,10 +227,11 @@ class ConjugateTerm:
     def _prior_parameters(model, match):
         """Parameters of the priors, end to end, in values, padded to the variable's own axes."""
         out = []
-        for rv in match.variables:
+        declared = match.family.prior_parameters(match.variables)
+        for rv, parameters in zip(match.variables, declared, strict=True):
             op = rv.owner.op
             own = rv.type.ndim - op.ndim_supp
-            parameters = in_values(model, op.dist_params(rv.owner))
+            parameters = in_values(model, parameters)
             out += [
                 pt.atleast_Nd(p, n=own + core)
                 for p, core in zip(parameters, op.ndims_params, strict=True)

@@ -9,6 +9,7 @@ from pytensor.tensor.random.basic import ExponentialRV, GammaRV
 from pymc_dshdp.emissions._products import log_gamma
 from pymc_dshdp.emissions.base import Family, Parameter, register
 from pymc_dshdp.kernels.emissions_statistics import state_sums
+from pymc_dshdp.kernels.predictive_continuous import exponential_rate
 
 __all__ = ["ExponentialGamma"]
 
@@ -60,3 +61,7 @@ class ExponentialGamma(Family):
         visits, total = stats
         shape, rate = hyperparameters
         return (log_gamma(rng, shape + visits) - np.log(rate + total),)
+
+    def collapse(self, data, others, hyperparameters):
+        """Lomax."""
+        return exponential_rate(data, *hyperparameters)

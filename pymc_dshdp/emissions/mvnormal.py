@@ -8,12 +8,14 @@ from pytensor.tensor.random.basic import MvNormalRV, NormalRV
 from pymc_dshdp.emissions._gaussian import (
     draw_posterior,
     gaussian_table,
+    lower_factor,
     prior_factor,
     triangular_statistics,
 )
 from pymc_dshdp.emissions.base import Family, Parameter, register
 from pymc_dshdp.emissions.matrix_priors import InverseWishartRV, ScaledNormalRV, packed_cholesky
 from pymc_dshdp.kernels.emissions_statistics import state_sums
+from pymc_dshdp.kernels.predictive_gaussian import regression, vector_mean
 
 __all__ = ["MvNormalIndependentMean", "MvNormalInverseWishart", "MvNormalMean"]
 
@@ -76,6 +78,11 @@ class MvNormalMean(_MvNormal):
         mean, covariance = hyperparameters
         return (_draw_mean(rng, stats, mean, np.linalg.inv(covariance)),)
 
+    def collapse(self, data, others, hyperparameters):
+        """Multivariate normal."""
+        mean, covariance = hyperparameters
+        return _collapsed_mean(data[0], others[0], mean, np.linalg.cholesky(covariance))
+
 
 @register
 class MvNormalIndependentMean(MvNormalMean):
@@ -89,6 +96,11 @@ class MvNormalIndependentMean(MvNormalMean):
         precision = scale[..., None] ** -2.0 * np.eye(scale.shape[-1])
         return (_draw_mean(rng, stats, mean, precision),)
 
+    def collapse(self, data, others, hyperparameters):
+        """Multivariate normal."""
+        mean, scale = hyperparameters
+        return _collapsed_mean(data[0], others[0], mean, scale[..., None] * np.eye(scale.shape[-1]))
+
 
 def _draw_mean(rng, stats, mean, prior_precision):
     precision, weighted = stats
@@ -97,6 +109,19 @@ def _draw_mean(rng, stats, mean, prior_precision):
     half = np.linalg.solve(root, weighted[..., None])
     half += rng.standard_normal(half.shape)
     return np.linalg.solve(np.swapaxes(root, -1, -2), half)[..., 0]
+
+
+def _collapsed_mean(y, covariance, mean, prior_root):
+    """Build the emission with the mean integrated out.
+
+    With L L' the covariance, L^{-1} prior_root = U D V' and B = U' L^{-1}: B y has unit noise and
+    the prior variances of B mu are D^2, all independent.
+    """
+    root = np.linalg.cholesky(covariance)
+    left, spread, _ = np.linalg.svd(np.linalg.solve(root, prior_root))
+    whiten = np.swapaxes(left, -1, -2) @ np.linalg.inv(root)
+    log_volume = -np.log(np.diagonal(root, axis1=-2, axis2=-1)).sum(axis=(1, 2))
+    return vector_mean(y, whiten, (whiten @ mean[..., None])[..., 0], spread**2.0, log_volume)
 
 
 @register
@@ -131,3 +156,11 @@ class MvNormalInverseWishart(_MvNormal):
         prior = prior_factor(mean[..., None], 1.0 / count[:, None, None], scale)
         draw = draw_posterior(rng, factors, prior, degrees + visits, mean.shape[1])
         return draw[0][:, None, :, 0], packed_cholesky(draw[1])[:, None]
+
+    def collapse(self, data, others, hyperparameters):
+        """Multivariate t."""
+        y, _, centre = data
+        mean, count, scale, degrees = (h[:, 0] for h in hyperparameters)
+        rows = np.concatenate([np.ones((len(y), 1)), (y - centre)[:, 0]], axis=1)
+        prior = prior_factor((mean - centre[0])[..., None], 1.0 / count[:, None, None], scale)
+        return regression(rows, lower_factor(prior), degrees, 1)

@@ -1,16 +1,26 @@
-"""Normal observations with a normal mean, and with an inverse-gamma variance."""
+"""Normal observations with a normal mean, an inverse-gamma variance, or both."""
+
+from math import prod
 
 import numpy as np
-from pytensor.scalar.basic import Sqrt
+import pytensor.tensor as pt
+from pytensor.scalar.basic import Mul, Sqrt, TrueDiv
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.random.basic import InvGammaRV, NormalRV
 
 from pymc_dshdp.emissions._products import log_gamma
 from pymc_dshdp.emissions.base import Family, Parameter, register
-from pymc_dshdp.kernels.emissions_statistics import squared_residuals, state_sums
+from pymc_dshdp.emissions.graph import depends_on
+from pymc_dshdp.emissions.likelihood import concrete_shape
+from pymc_dshdp.kernels.emissions_statistics import squared_residuals, state_moments, state_sums
 from pymc_dshdp.kernels.emissions_tables import normal_table
+from pymc_dshdp.kernels.predictive_continuous import (
+    normal_inverse_gamma,
+    normal_mean,
+    normal_variance,
+)
 
-__all__ = ["NormalMean", "NormalVariance"]
+__all__ = ["NormalInverseGamma", "NormalMean", "NormalVariance"]
 
 
 class _Normal(Family):
@@ -49,9 +59,24 @@ class NormalMean(_Normal):
         centre = (mean * scale**-2.0 + weighted) / total
         return (centre + rng.standard_normal(centre.shape) / np.sqrt(total),)
 
+    def collapse(self, data, others, hyperparameters):
+        """Use the normal predictive, given the scale."""
+        return normal_mean(data, *others, *hyperparameters)
+
+
+class _NormalVariance(_Normal):
+    def unlink(self, position, node):
+        """Undo the square root."""
+        if position == 0:
+            return node
+        op = getattr(node.owner, "op", None)
+        if isinstance(op, Elemwise) and isinstance(op.scalar_op, Sqrt):
+            return node.owner.inputs[0]
+        return None
+
 
 @register
-class NormalVariance(_Normal):
+class NormalVariance(_NormalVariance):
     r"""Inverse-gamma prior on the variance, used as ``pm.math.sqrt(variance[z])``.
 
     With :math:`\sigma_k^2 \sim \mathrm{InvGamma}(a, b)`, :math:`\sigma_k^2 \mid y, z, \mu \sim
@@ -59,13 +84,6 @@ class NormalVariance(_Normal):
     """
 
     parameters = (Parameter(1, InvGammaRV, "log"),)
-
-    def unlink(self, position, node):
-        """Undo the square root."""
-        op = getattr(node.owner, "op", None)
-        if isinstance(op, Elemwise) and isinstance(op.scalar_op, Sqrt):
-            return node.owner.inputs[0]
-        return None
 
     def suff_stats(self, data, z, n_states, mean):
         """(visits, squared residuals)."""
@@ -77,3 +95,104 @@ class NormalVariance(_Normal):
         visits, squares = stats
         shape, scale = hyperparameters
         return (np.log(scale + 0.5 * squares) - log_gamma(rng, shape + 0.5 * visits),)
+
+    def collapse(self, data, others, hyperparameters):
+        """Student t, given the mean."""
+        return normal_variance(data, *others, *hyperparameters)
+
+
+@register
+class NormalInverseGamma(_NormalVariance):
+    r"""Mean and variance drawn together: the prior of the mean is scaled by the variance.
+
+    :math:`\sigma_k^2 \sim \mathrm{InvGamma}(a, b)` and :math:`\mu_k \mid \sigma_k^2 \sim
+    N(m, \sigma_k^2 / s)`, the latter written as ``pm.Normal("mean", m, pm.math.sqrt(variance /
+    s))`` or any product or quotient equal to it. With n, :math:`\bar y` and Q the visits, mean and
+    squared deviations from it of a state,
+
+    .. math::
+
+       \sigma_k^2 \mid y, z \sim \mathrm{InvGamma}\Big(a + \frac{n}{2},
+       b + \frac{1}{2} Q + \frac{s n}{2 (s + n)} (\bar y - m)^2\Big), \qquad
+       \mu_k \mid \sigma_k^2, y, z \sim
+       N\Big(\frac{s m + n \bar y}{s + n}, \frac{\sigma_k^2}{s + n}\Big).
+    """
+
+    parameters = (Parameter(0, NormalRV, "natural"), Parameter(1, InvGammaRV, "log"))
+
+    def joint(self, variables):
+        """Whether the scale of the mean is a constant times the root of the variance."""
+        mean, variance = variables
+        location = mean.owner.op.dist_params(mean.owner)[0]
+        return (
+            concrete_shape(mean) == concrete_shape(variance)
+            and not depends_on(location, variance)
+            and _prior_count(mean, variance) is not None
+        )
+
+    def prior_parameters(self, variables):
+        """(m, s) and (a, b)."""
+        mean, variance = variables
+        location = mean.owner.op.dist_params(mean.owner)[0]
+        return [
+            [location, _prior_count(mean, variance)],
+            variance.owner.op.dist_params(variance.owner),
+        ]
+
+    def suff_stats(self, data, z, n_states):
+        """(visits, sums, squared deviations from each column's mean, sum^2 / visits)."""
+        visits, sums, squares = state_moments(z, data, n_states)
+        share = sums * sums / np.maximum(visits, 1.0)[:, None]
+        return np.broadcast_to(visits[:, None], sums.shape), sums, squares, share
+
+    def sample_posterior(self, rng, stats, hyperparameters):
+        """Means and log variances."""
+        visits, sums, squares, share = stats
+        location, count, shape, scale = hyperparameters
+        n = np.maximum(visits, 1.0)
+        between = share - sums * sums / n  # 0 where one column has the parameter to itself
+        centre = sums / n
+        total = count + visits
+        scale = scale + 0.5 * (squares + np.maximum(between, 0.0))
+        scale += 0.5 * count * visits / total * (centre - location) ** 2
+        log_variance = np.log(scale) - log_gamma(rng, shape + 0.5 * visits)
+        spread = np.exp(0.5 * log_variance) / np.sqrt(total)
+        mean = (count * location + visits * centre) / total
+        return mean + rng.standard_normal(mean.shape) * spread, log_variance
+
+    def collapse(self, data, others, hyperparameters):
+        """Student t."""
+        return normal_inverse_gamma(data, *hyperparameters)
+
+
+def _prior_count(mean, variance):
+    """Graph of s where the scale of the mean is sqrt(variance / s), else None."""
+    _, scale = mean.owner.op.dist_params(mean.owner)
+    found = _monomial(scale, variance)
+    if found is None or found[1] != 0.5:
+        return None
+    return found[0] ** -2.0
+
+
+def _monomial(node, variable):
+    """(c, e) where a graph is c variable^e by products, quotients and roots, else None."""
+    if node is variable:
+        return pt.ones_like(variable), 1.0
+    if not depends_on(node, variable):
+        return node, 0.0
+    op = node.owner.op
+    if not isinstance(op, Elemwise):
+        return None
+    parts = [_monomial(x, variable) for x in node.owner.inputs]
+    if None in parts:
+        return None
+    kind = type(op.scalar_op)
+    if kind is Mul:
+        return prod(c for c, _ in parts), sum(e for _, e in parts)
+    if kind is TrueDiv:
+        (c, e), (d, f) = parts
+        return c / d, e - f
+    if kind is Sqrt:
+        [(c, e)] = parts
+        return pt.sqrt(c), 0.5 * e
+    return None

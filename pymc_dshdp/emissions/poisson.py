@@ -8,6 +8,7 @@ from scipy.special import gammaln
 from pymc_dshdp.emissions._products import log_gamma, weighted_logs
 from pymc_dshdp.emissions.base import Family, Parameter, register
 from pymc_dshdp.kernels.emissions_statistics import state_sums
+from pymc_dshdp.kernels.predictive_counts import poisson_rate
 
 __all__ = ["PoissonExponential", "PoissonGamma"]
 
@@ -58,6 +59,10 @@ class PoissonGamma(Family):
         total, visits = stats
         shape, rate = hyperparameters
         return (log_gamma(rng, shape + total) - np.log(rate + visits),)
+
+    def collapse(self, data, others, hyperparameters):
+        """Negative binomial."""
+        return poisson_rate(data[0], *hyperparameters)
 
 
 @register

@@ -1,10 +1,11 @@
 """The cases of (z_t, w_t, w_{t+1}) at one time point, the rows integrated out, and their weights.
 
 Paper letters: w_t = 1 where z_t is a copy of z_{t-1} (probability kappa_j, j = z_{t-1}), w_t = 0
-where it is drawn from row j's Dirichlet(alpha beta); n_jk counts the draws k from row j (row 0:
-the sequence starts, which are draws always). With the rows integrated out (pi_bar and pi_init)
-the draws of a row are a Polya urn: the next one is k with probability
-(alpha beta_k + n_jk) / (alpha + n_j.), and draws of one row are exchangeable.
+where it is drawn from row j's Dirichlet(a_j), a_j = alpha beta unless rows have parameters of
+their own; n_jk counts the draws k from row j (row 0: the sequence starts, which are draws
+always). With the rows integrated out (pi_bar and pi_init) the draws of a row are a Polya urn: the
+next one is k with probability (a_jk + n_jk) / (a_j. + n_j.), and draws of one row are
+exchangeable.
 
 Time point t with predecessor j, successor l, all counts without t's own two draws. The joint
 probability of what involves z_t = k is
@@ -13,15 +14,15 @@ probability of what involves z_t = k is
 
     w_t w_t+1
      1   1    k = j = l   kappa_j^2
-     1   0    k = j       kappa_j (1-kappa_j) (alpha beta_l + n_jl) / (alpha + n_j.)
-     0   1    k = l       (1-kappa_j) kappa_l (alpha beta_l + n_jl) / (alpha + n_j.)
-     0   0    k           (1-kappa_j) (alpha beta_k + n_jk) / (alpha + n_j.)
-                          x (1-kappa_k) (alpha beta_l + n_kl + d) / (alpha + n_k. + e)
+     1   0    k = j       kappa_j (1-kappa_j) (a_jl + n_jl) / (a_j. + n_j.)
+     0   1    k = l       (1-kappa_j) kappa_l (a_jl + n_jl) / (a_j. + n_j.)
+     0   0    k           (1-kappa_j) (a_jk + n_jk) / (a_j. + n_j.)
+                          x (1-kappa_k) (a_kl + n_kl + d) / (a_k. + n_k. + e)
 
 with e = 1 where k = j (the draw of k came from the row that l is drawn from) and d = 1 where also
 l = k. In the second case z_t took no draw, so nothing is added to n_jl. A first time point draws
 from row 0, with kappa_0 = 0, and is nobody's copy; a last one has the factors of t alone:
-kappa_j for w_t = 1, k = j, and (1-kappa_j) (alpha beta_k + n_jk) / (alpha + n_j.) for w_t = 0.
+kappa_j for w_t = 1, k = j, and (1-kappa_j) (a_jk + n_jk) / (a_j. + n_j.) for w_t = 0.
 """
 
 import math
@@ -37,6 +38,7 @@ from pymc_dshdp.kernels.urns import (
     KAPPA,
     OUTFLOW,
     SWITCH,
+    TOTAL,
     add_time,
     close_slot,
 )
@@ -46,11 +48,10 @@ COPY_COPY, COPY_DRAW, DRAW_COPY, NEW, DRAW_DRAW = 0, 1, 2, 3, 4  # places in the
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def weigh_cases(
-    counts,
+    base,
+    masses,
     arrivals,
     rows,
-    base,
-    concentration,
     empty_mass,
     active,
     place,
@@ -67,37 +68,37 @@ def weigh_cases(
     if after < 0:
         for i in range(n):
             k = active[i]
-            weights[DRAW_DRAW + i] = into * (base[k] + counts[row, k]) * likelihoods[i]
+            weights[DRAW_DRAW + i] = into * masses[row, k] * likelihoods[i]
         weights[NEW] = into * empty_mass[0] * likelihoods[n]
         if before >= 0:
             weights[COPY_COPY] = rows[KAPPA, row] * likelihoods[place[before]]
     else:
-        at = base[after]
         if n == active.shape[0]:  # every slot, in order: the loop without look-ups is faster
             for k in range(n):
                 weights[DRAW_DRAW + k] = (
-                    (into * (base[k] + counts[row, k]))
-                    * (rows[OUTFLOW, k + 1] * (at + arrivals[after, k + 1]))
+                    (into * masses[row, k])
+                    * (rows[OUTFLOW, k + 1] * arrivals[after, k + 1])
                     * likelihoods[k]
                 )
         else:
             for i in range(n):
                 k = active[i]
                 weights[DRAW_DRAW + i] = (
-                    (into * (base[k] + counts[row, k]))
-                    * (rows[OUTFLOW, k + 1] * (at + arrivals[after, k + 1]))
+                    (into * masses[row, k])
+                    * (rows[OUTFLOW, k + 1] * arrivals[after, k + 1])
                     * likelihoods[i]
                 )
-        weights[NEW] = into * empty_mass[1] * (at / concentration) * likelihoods[n]
-        enter = into * (at + counts[row, after])
+        share = base[0, after] / rows[TOTAL, 0]  # of l in a row without draws
+        weights[NEW] = into * empty_mass[1] * share * likelihoods[n]
+        enter = into * masses[row, after]
         weights[DRAW_COPY] = enter * rows[KAPPA, after + 1] * likelihoods[place[after]]
         if before >= 0:
             same = 1.0 if before == after else 0.0
             likelihood = likelihoods[place[before]]
             weights[DRAW_DRAW + place[before]] = (
-                (into * (base[before] + counts[row, before]))
-                * (rows[SWITCH, row] * (at + counts[row, after] + same))
-                / (concentration + rows[DEPARTURES, row] + 1.0)
+                (into * masses[row, before])
+                * (rows[SWITCH, row] * (masses[row, after] + same))
+                / (rows[TOTAL, row] + rows[DEPARTURES, row] + 1.0)
                 * likelihood
             )
             weights[COPY_DRAW] = rows[KAPPA, row] * enter * likelihood
@@ -128,11 +129,10 @@ def case_weights(urns, t, likelihoods, weights):
         Sum of the weights.
     """
     return weigh_cases(
-        urns.counts,
+        urns.base,
+        urns.masses,
         urns.arrivals,
         urns.rows,
-        urns.base,
-        urns.concentration,
         urns.empty_mass,
         urns.active,
         urns.place,
@@ -152,9 +152,10 @@ def take_out(urns, t, grouped):
         urns.persists,
         urns.neighbours,
         urns.counts,
+        urns.base,
+        urns.masses,
         urns.arrivals,
         urns.rows,
-        urns.concentration,
         t,
         -1.0,
     )
@@ -170,28 +171,28 @@ def log_case_weights(urns, t, kappa_logit, log_likelihoods, weights):
 
     The products of small numbers that ``case_weights`` may lose to underflow are sums here.
     """
-    L = urns.base.shape[0]
+    L = urns.place.shape[0]
     row = urns.states[t - 1] + 1 if urns.neighbours[t] & HAS_PREVIOUS else 0
     has_next = urns.neighbours[t] & HAS_NEXT
     after = urns.states[t + 1] if has_next else -1
     log_switch = 0.0 if row == 0 else -softplus(kappa_logit[row - 1])
-    log_into = log_switch - math.log(urns.concentration + urns.rows[DEPARTURES, row])
+    log_into = log_switch - math.log(urns.rows[TOTAL, row] + urns.rows[DEPARTURES, row])
     weights[:] = -np.inf
     for k in range(L):
-        mass = urns.base[k] + urns.counts[row, k]
+        mass = urns.masses[row, k]
         if mass == 0.0:
             continue
         w = log_into + math.log(mass) + log_likelihoods[k]
         if has_next:
             same_row = 1.0 if k == row - 1 else 0.0
-            onward = urns.base[after] + urns.counts[k + 1, after]
+            onward = urns.masses[k + 1, after]
             onward += same_row if after == k else 0.0
             if onward > 0.0:
                 weights[DRAW_DRAW + k] = (
                     w
                     - softplus(kappa_logit[k])
                     + math.log(onward)
-                    - math.log(urns.concentration + urns.rows[DEPARTURES, k + 1] + same_row)
+                    - math.log(urns.rows[TOTAL, k + 1] + urns.rows[DEPARTURES, k + 1] + same_row)
                 )
             if k == after:
                 weights[DRAW_COPY] = w - softplus(-kappa_logit[k])
@@ -203,7 +204,7 @@ def log_case_weights(urns, t, kappa_logit, log_likelihoods, weights):
         if not has_next:
             weights[COPY_COPY] = copy
         else:
-            mass = urns.base[after] + urns.counts[row, after]
+            mass = urns.masses[row, after]
             if mass > 0.0:
                 weights[COPY_DRAW] = copy + log_into + math.log(mass)
             if before == after:

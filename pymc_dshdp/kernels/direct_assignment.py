@@ -141,7 +141,7 @@ def _case_by_logarithms(rng, urns, t, emission, kappa_logit, old, log_likelihood
     int
         Place in the case weights with one entry for each slot, or KEEP, or IMPOSSIBLE.
     """
-    L = urns.base.shape[0]
+    L = urns.place.shape[0]
     log_predictive(emission, t, np.arange(L), L, False, log_likelihoods)
     log_case_weights(urns, t, kappa_logit, log_likelihoods, weights)
     top = -np.inf
@@ -160,13 +160,13 @@ def _case_by_logarithms(rng, urns, t, emission, kappa_logit, old, log_likelihood
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def pick_empty(urns, has_next, uniform):
-    """Slot outside ``active`` drawn by alpha beta_k, times 1 - kappa_k if z_t has a successor."""
+    """Slot outside ``active`` drawn by a_k, times 1 - kappa_k if z_t has a successor."""
     target = uniform * urns.empty_mass[1 if has_next else 0]
     cumulative = 0.0
     chosen = -1
-    for k in range(urns.base.shape[0]):
+    for k in range(urns.place.shape[0]):
         if urns.place[k] < 0:
-            weight = urns.base[k] * (urns.rows[SWITCH, k + 1] if has_next else 1.0)
+            weight = urns.base[0, k] * (urns.rows[SWITCH, k + 1] if has_next else 1.0)
             if weight > 0.0:
                 chosen = k
                 cumulative += weight
@@ -204,14 +204,14 @@ def sweep_states(
     visits : ndarray of shape (L,), int64
         Time points in each state, over all paths of the prior.
     kappa_logit : ndarray of shape (L,)
-    base : ndarray of shape (L,)
-        alpha beta.
+    base : ndarray of shape (L + 1, L)
+        Dirichlet parameters of pi_init and of each row, alpha beta for instance.
     emission : NamedTuple
         One of the kinds of ``kernels.predictive``, with ``states`` included. Its sums are kept
         up to date in place.
     grouped : bool
-        Whether the emission is alike in all empty slots, so that they can be weighed together
-        and a time point costs the number of occupied states.
+        Whether the emission is alike in all empty slots and ``base`` in all rows, so that empty
+        slots can be weighed together and a time point costs the number of occupied states.
     random_scan : bool
         Visit the time points in a random order instead of the order of time.
     free : ndarray of shape (m,), int64, optional
@@ -223,11 +223,11 @@ def sweep_states(
     SweepDraw
     """
     T = states.shape[0]
-    L = base.shape[0]
+    L = base.shape[1]
     urns = fill_urns(states, persists, lengths, switches, visits, kappa_logit, base, grouped)
     states, persists, neighbours = urns.states, urns.persists, urns.neighbours
-    counts, arrivals, rows, visits = urns.counts, urns.arrivals, urns.rows, urns.visits
-    concentration, empty_mass = urns.concentration, urns.empty_mass
+    counts, masses, arrivals, rows = urns.counts, urns.masses, urns.arrivals, urns.rows
+    visits, empty_mass = urns.visits, urns.empty_mass
     active, place, size = urns.active, urns.place, urns.size
     likelihoods = np.empty(L + 1)
     scratch_a = np.empty(L + 1)
@@ -244,7 +244,7 @@ def sweep_states(
         before = states[t - 1] if neighbours[t] & HAS_PREVIOUS else -1
         after = states[t + 1] if neighbours[t] & HAS_NEXT else -1
         old = states[t]
-        add_time(states, persists, neighbours, counts, arrivals, rows, concentration, t, -1.0)
+        add_time(states, persists, neighbours, counts, base, masses, arrivals, rows, t, -1.0)
         visits[old] -= 1
         if grouped and visits[old] == 0:
             close_slot(urns, old)
@@ -260,11 +260,10 @@ def sweep_states(
             likelihoods[i] -= top
         exp_in_place(likelihoods, n + 1, scratch_a, scratch_b)
         total = weigh_cases(
-            counts,
+            base,
+            masses,
             arrivals,
             rows,
-            base,
-            concentration,
             empty_mass,
             active,
             place,
@@ -308,7 +307,7 @@ def sweep_states(
         visits[k] += 1
         if place[k] < 0:
             open_slot(urns, k)
-        add_time(states, persists, neighbours, counts, arrivals, rows, concentration, t, 1.0)
+        add_time(states, persists, neighbours, counts, base, masses, arrivals, rows, t, 1.0)
         include(emission, t, k)
 
     final = np.empty((L + 1, L), np.int64)

@@ -51,6 +51,29 @@ def squared_residuals(z, y, mean):
 
 
 @njit(cache=True, nogil=True)
+def state_moments(z, y, n_states):
+    """Visits, sums, and sums of squared deviations from the state's own mean; two passes.
+
+    Parameters
+    ----------
+    z : ndarray of int, shape (T,)
+    y : ndarray of shape (T, C)
+    n_states : int
+
+    Returns
+    -------
+    visits : ndarray of shape (L,)
+    sums, squares : ndarray of shape (L, C)
+    """
+    visits, sums = state_sums(z, y, n_states)
+    mean = np.zeros(sums.shape)
+    for k in range(n_states):
+        if visits[k] > 0.0:
+            mean[k] = sums[k] / visits[k]
+    return visits, sums, squared_residuals(z, y, mean)[1]
+
+
+@njit(cache=True, nogil=True)
 def category_counts(z, y, n_states, n_categories):
     """Count categories by state: (T, C) integers to (L, C, V)."""
     T, C = y.shape

@@ -2,7 +2,7 @@
 
 An emission is a NamedTuple of arrays; its class decides, when numba compiles the sweep, which
 functions answer. One sweep kernel therefore serves every kind, without a branch at run time:
-a new kind is a NamedTuple and three functions passed to ``implement``. Few, packed arrays: a
+a new kind is a NamedTuple and two functions passed to ``implement``. Few, packed arrays: a
 tuple of many is slow to take apart at each time point.
 """
 
@@ -44,17 +44,38 @@ def exclude(emission, t, k):
     return _IMPLEMENTATIONS[type(emission)][2](emission, t, k)
 
 
-def implement(cls, log_predictive, include, exclude):
-    """Say which functions answer for an emission class.
+def implement(cls, log_density, change):
+    """Say how an emission class answers.
 
     Parameters
     ----------
     cls : type
-        A NamedTuple class.
-    log_predictive, include, exclude : callable
-        With the parameters, of the same names, of this module's functions.
+        A NamedTuple class with a field ``totals``, an array by slot. Its last row is a slot more
+        that never includes anything: the prior.
+    log_density : njit function
+        ``log_density(emission, t, k)`` of what was seen at t, given what slot k includes.
+    change : njit function
+        ``change(emission, t, k, sign)`` includes t in slot k for sign 1.0 and excludes it for
+        -1.0, in place.
     """
-    functions = (log_predictive, include, exclude)
+
+    def log_predictive(emission, t, active, n, with_empty, out):
+        data, slots, totals = emission.data, emission.slots, emission.totals
+        for i in range(n):
+            out[i] = log_density(data, slots, totals, t, active[i])
+        if with_empty:
+            out[n] = log_density(data, slots, totals, t, totals.shape[0] - 1)
+
+    def include(emission, t, k):
+        change(emission, t, k, 1.0)
+
+    def exclude(emission, t, k):
+        change(emission, t, k, -1.0)
+
+    _register(cls, log_predictive, include, exclude)
+
+
+def _register(cls, *functions):
     _IMPLEMENTATIONS[cls] = tuple(register_jitable(f) for f in functions)
 
 
@@ -100,7 +121,7 @@ def _table_unchanged(emission, t, k):
     pass
 
 
-implement(Table, _table_log_predictive, _table_unchanged, _table_unchanged)
+_register(Table, _table_log_predictive, _table_unchanged, _table_unchanged)
 
 
 @njit(cache=True, nogil=True)

@@ -76,27 +76,17 @@ def _poisson_rate_change(emission, t, k, change):
     totals[k, CONSTANT] = constant
 
 
-def _poisson_rate_log_predictive(emission, t, active, n, with_empty, out):
-    data, slots, totals = emission.data, emission.slots, emission.totals
-    for i in range(n + 1 if with_empty else n):
-        k = active[i] if i < n else totals.shape[0] - 1
-        log_density = totals[k, CONSTANT]
-        for c in range(data.shape[1]):
-            y = data[t, c]
-            log_density += _log_rise(slots[k, c, PRIOR] + slots[k, c, SUM], y)
-            log_density -= y * slots[k, c, 3]
-        out[i] = log_density
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _poisson_rate_log_density(data, slots, totals, t, k):
+    log_density = totals[k, CONSTANT]
+    for c in range(data.shape[1]):
+        y = data[t, c]
+        log_density += _log_rise(slots[k, c, PRIOR] + slots[k, c, SUM], y)
+        log_density -= y * slots[k, c, 3]
+    return log_density
 
 
-def _poisson_rate_include(emission, t, k):
-    _poisson_rate_change(emission, t, k, 1.0)
-
-
-def _poisson_rate_exclude(emission, t, k):
-    _poisson_rate_change(emission, t, k, -1.0)
-
-
-implement(PoissonRate, _poisson_rate_log_predictive, _poisson_rate_include, _poisson_rate_exclude)
+implement(PoissonRate, _poisson_rate_log_density, _poisson_rate_change)
 
 
 class Proportions(NamedTuple):
@@ -139,31 +129,21 @@ def _proportions_change(emission, t, k, change):
             totals[k, c, SUM] += change * data[t, c, v]
 
 
-def _proportions_log_predictive(emission, t, active, n, with_empty, out):
-    data, slots, totals = emission.data, emission.slots, emission.totals
-    for i in range(n + 1 if with_empty else n):
-        k = active[i] if i < n else totals.shape[0] - 1
-        log_density = 0.0
-        for c in range(data.shape[1]):
-            seen = 0.0
-            for v in range(data.shape[2]):
-                y = data[t, c, v]
-                if y > 0.0:
-                    seen += y
-                    log_density += _log_rise(slots[k, c, v, PRIOR] + slots[k, c, v, SUM], y)
-            log_density -= _log_rise(totals[k, c, PRIOR] + totals[k, c, SUM], seen)
-        out[i] = log_density
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _proportions_log_density(data, slots, totals, t, k):
+    log_density = 0.0
+    for c in range(data.shape[1]):
+        seen = 0.0
+        for v in range(data.shape[2]):
+            y = data[t, c, v]
+            if y > 0.0:
+                seen += y
+                log_density += _log_rise(slots[k, c, v, PRIOR] + slots[k, c, v, SUM], y)
+        log_density -= _log_rise(totals[k, c, PRIOR] + totals[k, c, SUM], seen)
+    return log_density
 
 
-def _proportions_include(emission, t, k):
-    _proportions_change(emission, t, k, 1.0)
-
-
-def _proportions_exclude(emission, t, k):
-    _proportions_change(emission, t, k, -1.0)
-
-
-implement(Proportions, _proportions_log_predictive, _proportions_include, _proportions_exclude)
+implement(Proportions, _proportions_log_density, _proportions_change)
 
 
 class Categories(NamedTuple):
@@ -201,25 +181,15 @@ def _categories_change(emission, t, k, change):
         totals[k, c, SUM] += change
 
 
-def _categories_log_predictive(emission, t, active, n, with_empty, out):
-    data, slots, totals = emission.data, emission.slots, emission.totals
-    for i in range(n + 1 if with_empty else n):
-        k = active[i] if i < n else totals.shape[0] - 1
-        log_density = 0.0
-        for c in range(data.shape[1]):
-            v = data[t, c]
-            weight = slots[k, c, v, PRIOR] + slots[k, c, v, SUM]
-            total = totals[k, c, PRIOR] + totals[k, c, SUM]
-            log_density += math.log(weight / total) if weight > 0.0 else -np.inf
-        out[i] = log_density
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _categories_log_density(data, slots, totals, t, k):
+    log_density = 0.0
+    for c in range(data.shape[1]):
+        v = data[t, c]
+        weight = slots[k, c, v, PRIOR] + slots[k, c, v, SUM]
+        total = totals[k, c, PRIOR] + totals[k, c, SUM]
+        log_density += math.log(weight / total) if weight > 0.0 else -np.inf
+    return log_density
 
 
-def _categories_include(emission, t, k):
-    _categories_change(emission, t, k, 1.0)
-
-
-def _categories_exclude(emission, t, k):
-    _categories_change(emission, t, k, -1.0)
-
-
-implement(Categories, _categories_log_predictive, _categories_include, _categories_exclude)
+implement(Categories, _categories_log_density, _categories_change)

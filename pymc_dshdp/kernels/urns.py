@@ -14,7 +14,7 @@ from pymc_dshdp.kernels.random import sigmoid
 
 HAS_PREVIOUS = 1
 HAS_NEXT = 2
-DEPARTURES, OUTFLOW, KAPPA, SWITCH = 0, 1, 2, 3  # places in ``Urns.rows``
+DEPARTURES, OUTFLOW, KAPPA, SWITCH, TOTAL = 0, 1, 2, 3, 4  # places in ``Urns.rows``
 
 
 class Urns(NamedTuple):
@@ -28,34 +28,34 @@ class Urns(NamedTuple):
         w; False at the first time point of a sequence.
     neighbours : ndarray of shape (T,), int8
         Whether t has a predecessor (1) and a successor (2) in its sequence.
-    counts, arrivals : ndarray of shape (L + 1, L) and (L, L + 1)
-        n_jk and its transpose.
-    rows : ndarray of shape (4, L + 1)
-        n_j., (1 - kappa_j) / (alpha + n_j.), kappa_j and 1 - kappa_j; kappa is 0 for the starts.
+    counts, base : ndarray of shape (L + 1, L)
+        n_jk and a_jk, the Dirichlet parameters of the rows; entries of a may be exactly 0.
+    masses, arrivals : ndarray of shape (L + 1, L) and (L, L + 1)
+        a_jk + n_jk and its transpose, formed from whole counts so that rounding never adds up.
+    rows : ndarray of shape (5, L + 1)
+        n_j., (1 - kappa_j) / (a_j. + n_j.), kappa_j, 1 - kappa_j and a_j.; kappa is 0 for the
+        starts.
     visits : ndarray of shape (L,), int64
         Time points in each state, over all paths of the prior.
-    base : ndarray of shape (L,)
-        alpha beta_k; entries may be exactly 0.
-    concentration : float
-        Their sum.
     active, place : ndarray of shape (L,), int64
         The slots that are weighed one by one, in increasing order in the first ``size`` entries,
         and where each slot stands among them (-1: nowhere). The others are empty and are weighed
         together.
     size : ndarray of shape (1,), int64
     empty_mass : ndarray of shape (2,)
-        sum of alpha beta_k, and of alpha beta_k (1 - kappa_k), over the slots not in ``active``.
+        sum of a_k, and of a_k (1 - kappa_k), over the slots not in ``active``; all rows have the
+        same a where there are such.
     """
 
     states: np.ndarray
     persists: np.ndarray
     neighbours: np.ndarray
     counts: np.ndarray
+    base: np.ndarray
+    masses: np.ndarray
     arrivals: np.ndarray
     rows: np.ndarray
     visits: np.ndarray
-    base: np.ndarray
-    concentration: float
     active: np.ndarray
     place: np.ndarray
     size: np.ndarray
@@ -66,7 +66,7 @@ class Urns(NamedTuple):
 def fill_urns(states, persists, lengths, switches, visits, kappa_logit, base, grouped):
     """Build ``Urns`` from copies of the arrays; for the parameters see ``sweep_states``."""
     T = states.shape[0]
-    L = base.shape[0]
+    L = base.shape[1]
     neighbours = np.zeros(T, np.int8)
     t = 0
     for length in lengths:
@@ -76,19 +76,19 @@ def fill_urns(states, persists, lengths, switches, visits, kappa_logit, base, gr
             if i < t + length - 1:
                 neighbours[i] |= HAS_NEXT
         t += length
-    concentration = 0.0
-    for k in range(L):
-        concentration += base[k]
     counts = np.empty((L + 1, L))
+    masses = np.empty((L + 1, L))
     arrivals = np.empty((L, L + 1))
-    rows = np.zeros((4, L + 1))
+    rows = np.zeros((5, L + 1))
     for r in range(L + 1):
         for k in range(L):
-            counts[r, k] = arrivals[k, r] = switches[r, k]
+            counts[r, k] = switches[r, k]
+            masses[r, k] = arrivals[k, r] = base[r, k] + counts[r, k]
             rows[DEPARTURES, r] += switches[r, k]
+            rows[TOTAL, r] += base[r, k]
         rows[KAPPA, r] = sigmoid(kappa_logit[r - 1]) if r > 0 else 0.0
         rows[SWITCH, r] = sigmoid(-kappa_logit[r - 1]) if r > 0 else 1.0
-        rows[OUTFLOW, r] = rows[SWITCH, r] / (concentration + rows[DEPARTURES, r])
+        rows[OUTFLOW, r] = rows[SWITCH, r] / (rows[TOTAL, r] + rows[DEPARTURES, r])
     active = np.empty(L, np.int64)
     place = np.full(L, -1)
     n = 0
@@ -102,11 +102,11 @@ def fill_urns(states, persists, lengths, switches, visits, kappa_logit, base, gr
         persists.copy(),
         neighbours,
         counts,
+        base,
+        masses,
         arrivals,
         rows,
         visits.copy(),
-        base,
-        concentration,
         active,
         place,
         np.full(1, n),
@@ -121,10 +121,10 @@ def _weigh_empty(urns):
     """Sum the weights of the slots outside ``active`` afresh, so that rounding never adds up."""
     all_mass = 0.0
     switch_mass = 0.0
-    for k in range(urns.base.shape[0]):
+    for k in range(urns.place.shape[0]):
         if urns.place[k] < 0:
-            all_mass += urns.base[k]
-            switch_mass += urns.base[k] * urns.rows[SWITCH, k + 1]
+            all_mass += urns.base[0, k]
+            switch_mass += urns.base[0, k] * urns.rows[SWITCH, k + 1]
     urns.empty_mass[0] = all_mass
     urns.empty_mass[1] = switch_mass
 
@@ -155,19 +155,19 @@ def close_slot(urns, k):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def add_draw(counts, arrivals, rows, concentration, row, k, change):
+def add_draw(counts, base, masses, arrivals, rows, row, k, change):
     """Add ``change`` draws of k from a row."""
     counts[row, k] += change
-    arrivals[k, row] += change
+    masses[row, k] = arrivals[k, row] = base[row, k] + counts[row, k]
     rows[DEPARTURES, row] += change
-    rows[OUTFLOW, row] = rows[SWITCH, row] / (concentration + rows[DEPARTURES, row])
+    rows[OUTFLOW, row] = rows[SWITCH, row] / (rows[TOTAL, row] + rows[DEPARTURES, row])
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def add_time(states, persists, neighbours, counts, arrivals, rows, concentration, t, change):
+def add_time(states, persists, neighbours, counts, base, masses, arrivals, rows, t, change):
     """Add ``change`` times the draws that involve z_t: its own, and that of its successor."""
     if not persists[t]:
         row = states[t - 1] + 1 if neighbours[t] & HAS_PREVIOUS else 0
-        add_draw(counts, arrivals, rows, concentration, row, states[t], change)
+        add_draw(counts, base, masses, arrivals, rows, row, states[t], change)
     if neighbours[t] & HAS_NEXT and not persists[t + 1]:
-        add_draw(counts, arrivals, rows, concentration, states[t] + 1, states[t + 1], change)
+        add_draw(counts, base, masses, arrivals, rows, states[t] + 1, states[t + 1], change)

@@ -29,11 +29,6 @@ class _DirectSampler(PriorSampler):
     """The states, the transition block and the collapsed parameters of one prior."""
 
     def __init__(self, model, prior, step, start, missing, collapse, scan):
-        if prior.gamma is None:
-            raise ValueError(
-                f"{step}: the transition rows of {prior.states[0].name!r} have no shared weights "
-                "beta; use WeakLimitFFBS for them"
-            )
         if prior.varies:
             raise ValueError(
                 f"{step}: the self-persistence kappa of {prior.states[0].name!r} varies with time; "
@@ -68,7 +63,7 @@ class _DirectSampler(PriorSampler):
         """
         self.paths.check(point)
         logit, pi_bar = self.transition.persistence_and_rows(point)
-        base = self.transition.row_concentration(point)
+        base = self.transition.row_concentrations(point)
         switches = empty_counts(self.n_states)
         visits = np.zeros(self.n_states, np.int64)
         persists = [
@@ -88,7 +83,7 @@ class _DirectSampler(PriorSampler):
                 logit,
                 base,
                 statistics,
-                grouped,
+                grouped and self.transition.rows_alike,
                 self._random_scan,
                 self._free[i],
             )
@@ -213,7 +208,7 @@ class DSBlockGibbs(StatesStep):
                 point, n_occupied, changed = prior.sweep(point, self.rng)
                 changes += changed
             occupied += n_occupied
-            full |= n_occupied == prior.n_states
+            full |= prior.truncated and n_occupied == prior.n_states
         point = self._missing.draw(point, self.rng)
         self.held += hold
         stats = dict(zip(("moved", "births", "deaths"), changes.tolist(), strict=True))

@@ -62,6 +62,8 @@ class _Hyperprior:
 class _Rows:
     """What every prior has: the rows, and the counts of its path.
 
+    Subclasses say whether all rows have the same Dirichlet parameters (``rows_alike``).
+
     Parameters
     ----------
     model : pymc.Model
@@ -152,6 +154,8 @@ class TransitionUpdate(_Rows):
         Name of the step, for messages.
     """
 
+    rows_alike = True
+
     def __init__(self, model, prior, step):
         super().__init__(model, prior, step)
         self._hyper = Reader(model, [prior.gamma, prior.alpha])
@@ -168,10 +172,11 @@ class TransitionUpdate(_Rows):
         sticks = np.asarray(point[self._sticks.name], dtype="float64")
         return sticks, kernels.stick_breaking_weights(sticks)
 
-    def row_concentration(self, point):
-        """Alpha beta, the concentration of every row; shape (L,)."""
+    def row_concentrations(self, point):
+        """Alpha beta, the Dirichlet parameters of pi_init and each row; shape (L + 1, L)."""
         _, alpha = self._hyper.read(point)
-        return alpha * self.weights(point)[1]
+        base = alpha * self.weights(point)[1]
+        return np.tile(base, (len(base) + 1, 1))
 
     def __call__(self, point, switches, persistences, rng):
         """Draw the block given n and W; returns new values by the name of their variables."""
@@ -246,12 +251,18 @@ class StickyUpdate(TransitionUpdate):
 class FixedRowsUpdate(_Rows):
     """Draw the rows of ``FixedTransitions``: P_j ~ Dir(a_j + N_j), for given a."""
 
+    rows_alike = False
+
     def __init__(self, model, prior, step):
         super().__init__(model, prior, step)
         nodes = [rv.owner.inputs[2] * unwrap(rv.owner.inputs[3]) for rv in self.rvs]
         base = dict(zip(self.rvs, point_function(nodes)({}), strict=True))
         rows = np.broadcast_to(base[prior.pi_bar], (prior.n_states, prior.n_states))
         self._base = np.vstack([base[prior.pi_init].reshape(1, -1), rows])
+
+    def row_concentrations(self, point):
+        """Return a of pi_init and each row; shape (L + 1, L)."""
+        return self._base
 
     def __call__(self, point, switches, persistences, rng):
         """Draw the rows given the path counts; returns them by the name of their variables."""

@@ -66,6 +66,19 @@ def normal_variance_outside(z):
     pm.Normal("y", mean[z], pm.math.sqrt(variance)[z], observed=NUMBERS[:, 0])
 
 
+def normal_both(z):
+    variance = pm.InverseGamma("variance", 3.0, 4.0, shape=(L, 2))
+    mean = pm.Normal("mean", 0.5, pm.math.sqrt(variance / 0.4), shape=(L, 2))
+    pm.Normal("y", mean[z], pm.math.sqrt(variance[z]), observed=NUMBERS)
+
+
+def normal_both_pooled(z):
+    variance = pm.InverseGamma("variance", 3.0, 4.0, shape=L)
+    sigma = pm.math.sqrt(variance)
+    mean = pm.Normal("mean", 0.5, 2.0 * sigma, shape=L)
+    pm.Normal("y", mean[z][:, None], pm.math.sqrt(variance[z][:, None]), observed=NUMBERS)
+
+
 def exponential(z):
     rate = pm.Gamma("rate", 2.0, 3.0, shape=(L, 2))
     pm.Exponential("y", rate[z], observed=TIMES)
@@ -126,6 +139,8 @@ FAMILIES = [
     normal_mean_scale,
     normal_variance,
     normal_variance_outside,
+    normal_both,
+    normal_both_pooled,
     exponential,
     categorical,
     multinomial,

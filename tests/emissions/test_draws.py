@@ -22,6 +22,8 @@ from emissions.family_models import (
     multinomial,
     mvnormal,
     mvnormal_independent,
+    normal_both,
+    normal_both_pooled,
     normal_inverse_wishart,
     normal_mean,
     normal_mean_scale,
@@ -176,6 +178,26 @@ def textbook(y, x, M0, K0, S0, n0):
     M = np.linalg.solve(K, (M0 @ K0 + y.T @ x).T).T
     S = S0 + y.T @ y + M0 @ K0 @ M0.T - M @ K @ M.T
     return M, K, S, n0 + len(y)
+
+
+@pytest.mark.parametrize("declare", [normal_both, normal_both_pooled], ids=lambda f: f.__name__)
+def test_normal_inverse_gamma_draws(declare):
+    """Fails if the spread of the columns' means is left out of the pooled squares."""
+    model = build(declare)
+    draws = draws_of(model, "mean", start(model))
+    variance = np.exp(draws["variance_log__"])
+    pooled = declare is normal_both_pooled
+    s = 0.25 if pooled else 0.4
+    for k in range(L):
+        for c in range(1 if pooled else 2):
+            y = NUMBERS[PATH == k].ravel() if pooled else NUMBERS[PATH == k, c]
+            at = (slice(None), k) if pooled else (slice(None), k, c)
+            n, total = len(y), s + len(y)
+            centre = (s * 0.5 + y.sum()) / total
+            scale = 4.0 + 0.5 * (s * 0.5**2 + (y**2).sum() - total * centre**2)
+            assert_distribution(variance[at], stats.invgamma(3.0 + n / 2, scale=scale).cdf)
+            whitened = (draws["mean"][at] - centre) / np.sqrt(variance[at] / total)
+            assert_distribution(whitened, stats.norm.cdf)
 
 
 def test_normal_inverse_wishart_draws():

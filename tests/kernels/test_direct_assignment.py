@@ -12,7 +12,8 @@ from pymc_dshdp.kernels.predictive import Table
 from pymc_dshdp.kernels.urns import SWITCH, fill_urns
 
 L = 3
-BASE = 1.7 * np.array([0.5, 0.2, 0.3])
+SHARED = np.tile(1.7 * np.array([0.5, 0.2, 0.3]), (L + 1, 1))
+OWN = np.array([[0.5, 0.2, 0.3], [1.2, 0.1, 2.0], [0.4, 3.0, 0.7], [0.9, 0.6, 1e-3]])
 LOGIT = np.array([0.4, -0.9, 1.3])
 KAPPA = 1.0 / (1.0 + np.exp(-LOGIT))
 
@@ -31,7 +32,7 @@ def draws_from_rows(states, persists, lengths):
     return counts
 
 
-def log_joint(states, persists, lengths, base=BASE, kappa=KAPPA):
+def log_joint(states, persists, lengths, base=SHARED, kappa=KAPPA):
     """Log p(z, w | alpha, beta, kappa), each row's draws a Dirichlet-multinomial sequence."""
     starts = set(np.cumsum([0, *lengths])[:-1].tolist())
     total = 0.0
@@ -47,9 +48,9 @@ def log_joint(states, persists, lengths, base=BASE, kappa=KAPPA):
             total += math.log(kappa[before])
         else:
             total += math.log1p(-kappa[before])
-    for row in draws_from_rows(states, persists, lengths):
-        total += math.lgamma(base.sum()) - math.lgamma(base.sum() + row.sum())
-        total += sum(math.lgamma(a + n) - math.lgamma(a) for a, n in zip(base, row, strict=True))
+    for a, row in zip(base, draws_from_rows(states, persists, lengths), strict=True):
+        total += math.lgamma(a.sum()) - math.lgamma(a.sum() + row.sum())
+        total += sum(math.lgamma(x + n) - math.lgamma(x) for x, n in zip(a, row, strict=True))
     return total
 
 
@@ -65,7 +66,7 @@ def configurations(lengths):
             yield np.array(states), persists
 
 
-def urns_without(states, persists, lengths, t, grouped, base=BASE, logit=LOGIT):
+def urns_without(states, persists, lengths, t, grouped, base=SHARED, logit=LOGIT):
     counts = draws_from_rows(states, persists, lengths)
     visits = np.bincount(states, minlength=L)
     urns = fill_urns(states, persists, np.asarray(lengths), counts, visits, logit, base, grouped)
@@ -73,7 +74,7 @@ def urns_without(states, persists, lengths, t, grouped, base=BASE, logit=LOGIT):
     return urns
 
 
-def conditional(states, persists, lengths, t, likelihood, grouped, base=BASE, logit=LOGIT):
+def conditional(states, persists, lengths, t, likelihood, grouped, base=SHARED, logit=LOGIT):
     """The kernel's conditional as {(k, w_t, w_{t+1}): probability}; w_{t+1} False if absent."""
     urns = urns_without(states, persists, lengths, t, grouped, base, logit)
     n = urns.size[0]
@@ -101,13 +102,15 @@ def conditional(states, persists, lengths, t, likelihood, grouped, base=BASE, lo
         add(urns.active[i], False, False, weights[4 + i])
     if weights[3] > 0:
         empty = [k for k in range(L) if k not in urns.active[:n]]
-        mass = np.array([base[k] * (urns.rows[SWITCH, k + 1] if has_next else 1.0) for k in empty])
+        mass = np.array(
+            [base[0, k] * (urns.rows[SWITCH, k + 1] if has_next else 1.0) for k in empty]
+        )
         for k, share in zip(empty, mass / mass.sum(), strict=True):
             add(k, False, False, weights[3] * share)
     return out
 
 
-def enumerated(states, persists, lengths, t, likelihood, base=BASE, kappa=KAPPA):
+def enumerated(states, persists, lengths, t, likelihood, base=SHARED, kappa=KAPPA):
     has_next = t + 1 not in np.cumsum(lengths)
     out = {}
     for k in range(L):
@@ -135,11 +138,12 @@ def test_every_conditional_equals_enumeration(lengths):
         everything = [everything[i] for i in rng.choice(len(everything), 400, False)]
     for states, persists in everything:
         for t in range(sum(lengths)):
-            expected = enumerated(states, persists, lengths, t, likelihood)
-            got = conditional(states, persists, lengths, t, likelihood, grouped=False)
-            assert got.keys() == expected.keys()
-            for key, p in expected.items():
-                assert abs(got[key] - p) < 1e-12
+            for base in (SHARED, OWN):
+                expected = enumerated(states, persists, lengths, t, likelihood, base)
+                got = conditional(states, persists, lengths, t, likelihood, False, base)
+                assert got.keys() == expected.keys()
+                for key, p in expected.items():
+                    assert abs(got[key] - p) < 1e-12
             # In the grouped form all empty slots have the same likelihood.
             others = np.delete(states, t)
             alike = np.where(np.isin(np.arange(L), others), likelihood, 0.4)
@@ -157,15 +161,15 @@ def test_logarithms_of_the_cases_equal_their_weights():
     likelihood = np.array([0.7, 1.0, 0.2])
     for states, persists in list(configurations(lengths))[::7]:
         t = int(rng.integers(6))
-        urns = urns_without(states, persists, lengths, t, grouped=False)
+        urns = urns_without(states, persists, lengths, t, False, OWN)
         weights, logs = np.zeros(L + 4), np.zeros(L + 4)
         case_table.case_weights(urns, t, np.append(likelihood, 0.0), weights)
         case_table.log_case_weights(urns, t, LOGIT, np.log(likelihood), logs)
         np.testing.assert_allclose(np.exp(logs), weights, rtol=1e-12, atol=0.0)
 
 
-def sweep(rng, states, lengths, table, *, base=BASE, logit=LOGIT, scan=False, pi_bar=None):
-    n_states = base.size
+def sweep(rng, states, lengths, table, *, base=SHARED, logit=LOGIT, scan=False, pi_bar=None):
+    n_states = base.shape[1]
     pi_bar = np.full((n_states, n_states), 1.0 / n_states) if pi_bar is None else pi_bar
     switches = np.zeros((n_states + 1, n_states), np.int64)
     visits = np.zeros(n_states, np.int64)
@@ -205,7 +209,7 @@ def test_counts_kept_equal_counts_afresh(scan):
 def test_weights_of_zero_and_tiny_likelihoods():
     """A state whose weight underflowed to 0 is not entered; far likelihoods do not underflow."""
     rng = np.random.default_rng(6)
-    base = np.array([0.0, 1e-250, 1.3, 1e-5])
+    base = np.tile([0.0, 1e-250, 1.3, 1e-5], (5, 1))
     logit = np.array([0.0, 800.0, -800.0, -np.inf])
     table = -1e4 * rng.random((30, 4))
     table[7] = [5e3, -np.inf, -9e3, -9e3]

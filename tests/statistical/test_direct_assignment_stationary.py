@@ -55,7 +55,7 @@ def run(rng, sweeps, states, lengths, logit, alpha, beta, gamma, sticks, emissio
             switches,
             visits,
             logit,
-            alpha * beta,
+            alpha * beta * np.ones((n_states + 1, 1)),
             emission,
             grouped,
             scan,
