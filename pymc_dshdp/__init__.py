@@ -24,6 +24,7 @@ from pymc_dshdp.emissions.declare import (
     SwitchingVAR,
 )
 from pymc_dshdp.priors import DSHDP
+from pymc_dshdp.resume import continue_sampling
 from pymc_dshdp.states import HiddenStates
 from pymc_dshdp.steps import (
     ConditionalNUTS,
@@ -52,6 +53,8 @@ __all__ = [
     "align",
     "align_to",
     "check",
+    "ZarrTrace",
+    "continue_sampling",
     "datasets",
     "filter_states",
     "hamming_distance",
@@ -67,3 +70,12 @@ __all__ = [
 __version__ = "0.1.0"
 
 register_steps([WeakLimitFFBS, GridRhoStep, ConjugateStep, ConditionalNUTS])
+register_steps([WeakLimitFFBS, GridRhoStep, ConjugateStep])
+
+
+def __getattr__(name):
+    if name == "ZarrTrace":  # importing it imports zarr, where that is installed
+        from pymc_dshdp.zarr_trace import ZarrTrace
+
+        return ZarrTrace
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,269 @@
+"""Runs that go on: from a store, bit for bit; from a result, in distribution."""
+
+import multiprocessing
+import os
+import signal
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytensor
+import pytest
+import xarray as xr
+from models import COUNTS, fixed_model, poisson_model, posterior, python_graphs, sample
+
+import pymc_dshdp as dshdp
+from pymc_dshdp._compat import group
+from pymc_dshdp.steps.states import HELD_ITERATIONS
+
+SEED = 11
+TUNE = HELD_ITERATIONS + 5
+
+
+@pytest.fixture(scope="module", autouse=True)
+def python_mode():
+    """Graphs are evaluated in Python; the kernels stay compiled."""
+    with pytest.MonkeyPatch.context() as patch:
+        python_graphs(patch)
+        with pytensor.config.change_flags(mode="FAST_COMPILE"):
+            yield
+
+
+def nuts():
+    with pm.Model() as model:
+        # kappa keeps away from 1, where NUTS needs the rewrites that FAST_COMPILE leaves out.
+        prior = dshdp.DSHDP("hmm", n_states=3, phi=0.7, eta=pm.Uniform("eta", 0.3, 0.8))
+        z = dshdp.HiddenStates("z", prior, lengths=[12, 18])
+        mean = pm.Normal("mean", 3.0, 2.0, dims="hmm_state")
+        pm.Normal("y", mean[z], 0.5, observed=np.log1p(COUNTS))
+    return model, lambda: [pm.NUTS([model["mean"]])]
+
+
+def conjugate():
+    with pm.Model() as model:
+        prior = dshdp.DSHDP("hmm", n_states=3)
+        z = dshdp.HiddenStates("z", prior, lengths=[12, 18])
+        rate = pm.Gamma("rate", 2.0, 0.1, dims="hmm_state")
+        pm.Poisson("y", rate[z], observed=COUNTS)
+    return model, lambda: None
+
+
+def direct():
+    model = fixed_model(weights="stick-breaking")
+    return model, lambda: [dshdp.DSBlockGibbs([model["z"]]), dshdp.GridRhoStep([model["z"]])]
+
+
+def steps_of(model, make):
+    with model:
+        return make()
+
+
+def run(model, make, draws, **kwargs):
+    kwargs = {"tune": TUNE, "random_seed": SEED, "chains": 2, **kwargs}
+    return sample(model, draws=draws, step=steps_of(model, make), **kwargs)
+
+
+def go_on(model, make, store, draws, **kwargs):
+    kwargs = {"cores": 1, "progressbar": False, **kwargs}
+    return dshdp.continue_sampling(model, store, draws=draws, step=steps_of(model, make), **kwargs)
+
+
+def assert_equal_results(one, two):
+    """Equal but for times, and ``lp``, which a step among several does not report."""
+    for name in ("posterior", "sample_stats"):
+        a, b = group(one, name), group(two, name)
+        assert set(a) == set(b)
+        for variable in set(a) - {"lp"}:
+            if "perf_counter" in variable or "process_time" in variable:
+                continue
+            np.testing.assert_array_equal(a[variable], b[variable], err_msg=variable)
+            assert a[variable].dtype == b[variable].dtype and a[variable].dims == b[variable].dims
+
+
+@pytest.mark.parametrize(("make_model", "tune"), [(nuts, 10), (conjugate, TUNE), (direct, 5)])
+def test_thirty_and_thirty_more_are_sixty(make_model, tune, tmp_path):
+    """Bit for bit, draws and statistics, whatever was stored.
+
+    Fails if a generator or a counter of a step is not in its state, if the point is rebuilt from
+    rounded natural values, or if NUTS is reset.
+    """
+    model, make = make_model()
+    whole = run(model, make, 60, tune=tune)
+    trace = dshdp.ZarrTrace(tmp_path / "run.zarr", draws_per_chunk=7)
+    half = run(model, make, 30, tune=tune, trace=trace)
+    assert group(half, "posterior").sizes["draw"] == 30
+    both = go_on(model, make, trace, 30)
+    assert_equal_results(both, whole)
+    np.testing.assert_array_equal(group(both, "posterior")["draw"], np.arange(60))
+
+
+@pytest.fixture(scope="module")
+def small():
+    return conjugate()
+
+
+def test_little_stored_several_processes_and_a_summary(small, tmp_path):
+    """Fails if what ``var_names`` left out is needed, or if workers share a state."""
+    model, make = small
+    whole_summary = dshdp.StateSummary(model, every=3)
+    whole = run(model, make, 12, callback=whole_summary)
+    path = tmp_path / "run.zarr"
+    summary = dshdp.StateSummary(model, every=3)
+    trace = dshdp.ZarrTrace(path, draws_per_chunk=4)
+    run(model, make, 6, trace=trace, var_names=["rate"], cores=2, callback=summary)
+    both = go_on(model, make, path, 3, cores=2)
+    assert list(group(both, "posterior")) == ["rate"]
+    np.testing.assert_array_equal(posterior(both)["rate"], posterior(whole)["rate"][:, :9])
+    again = go_on(model, make, str(path), 3)
+    np.testing.assert_array_equal(posterior(again)["rate"], posterior(whole)["rate"])
+    # Draws 7 to 9 were made without the summary.
+    run(model, make, 6, callback=(other := dshdp.StateSummary(model, every=3)))
+    xr.testing.assert_equal(
+        group(summary.to_idata(), "posterior"), group(other.to_idata(), "posterior")
+    )
+
+
+def test_a_killed_run_keeps_what_it_had_and_is_finished(small, tmp_path):
+    """SIGKILL in the middle of chain 1 of 3; finished, it is the run that was not killed.
+
+    Fails if the position of a chain and its draws are written apart, or if a chain that had not
+    begun starts from another generator.
+    """
+    model, make = small
+    path = tmp_path / "run.zarr"
+
+    def kill(trace, draw):
+        if draw.chain == 1 and draw.draw_idx == TUNE + 8:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def victim():
+        trace = dshdp.ZarrTrace(path, draws_per_chunk=5)
+        run(model, make, 20, chains=3, trace=trace, callback=kill)
+
+    process = multiprocessing.get_context("fork").Process(target=victim)
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    whole = run(model, make, 20, chains=3)
+    left = dshdp.ZarrTrace.open(path).to_inferencedata(save_warmup=True)
+    assert group(left, "posterior").sizes["draw"] == 20
+    np.testing.assert_array_equal(posterior(left)["rate"], posterior(whole)["rate"][:1])
+    assert group(left, "warmup_posterior").sizes["draw"] == TUNE
+    trace = dshdp.ZarrTrace.open(path)
+    np.testing.assert_array_equal(
+        trace.root["_sampling_state"]["draw_idx"], [TUNE + 20, TUNE + 5, 0]
+    )
+    np.testing.assert_array_equal(
+        trace.root["posterior"]["rate"][1, :5], posterior(whole)["rate"][1, :5]
+    )
+    finished = go_on(model, make, path, 0, random_seed=SEED)
+    assert_equal_results(finished, whole)
+
+
+def test_killed_while_tuning(small, tmp_path):
+    """Fails if tuning is not ended at its time in a chain that goes on, or z is held anew."""
+    model, make = small
+    path = tmp_path / "run.zarr"
+
+    class Stop(Exception):
+        pass
+
+    def stop(trace, draw):
+        if draw.draw_idx == 12:
+            raise Stop
+
+    with pytest.raises(Stop):
+        run(model, make, 9, trace=dshdp.ZarrTrace(path, draws_per_chunk=10), callback=stop)
+    finished = go_on(model, make, path, 0, random_seed=SEED)
+    assert_equal_results(finished, run(model, make, 9))
+
+
+def test_store_keeps_labels_and_is_not_overwritten(tmp_path):
+    """Fails if object coordinates (times, names) reach zarr as they are."""
+    times = pd.date_range("2001-01-01", periods=6, freq="D")
+    with pm.Model(coords={"time": times, "state": ["low", "high"]}) as model:
+        prior = dshdp.DSHDP("hmm", dims="state")
+        z = dshdp.HiddenStates("z", prior, dims="time")
+        pm.Poisson("y", pm.math.stack([2.0, 30.0])[z], observed=COUNTS[3:9], dims="time")
+    path = tmp_path / "run.zarr"
+    idata = sample(model, draws=4, tune=0, trace=dshdp.ZarrTrace(path))
+    stored = group(idata, "posterior")
+    assert stored["time"].dtype.kind == "M" and list(stored["state"].values) == ["low", "high"]
+    np.testing.assert_array_equal(stored["time"].values, times.values)
+    idata.to_netcdf(tmp_path / "run.nc")
+    with pytest.raises(FileExistsError, match="exists; continue the run in it"):
+        dshdp.ZarrTrace(path)
+    with pytest.raises(FileNotFoundError, match="is not the store of a run"):
+        dshdp.ZarrTrace.open(tmp_path)
+    with pytest.raises(ValueError, match="draws_per_chunk must be an integer of at least 1"):
+        dshdp.ZarrTrace(tmp_path / "other", draws_per_chunk=0)
+
+
+# -- from a result ------------------------------------------------------------------------------
+
+
+def test_from_a_result_the_last_draw_is_where_it_starts(small):
+    """Fails if the states are held (no log-likelihood then), or started from the data again."""
+    model, make = small
+    first = run(model, make, 5)
+    paths, scores = {}, []
+
+    def watch(trace, draw):
+        paths.setdefault(draw.chain, draw.point["z"])
+        scores.extend(s["log_marginal_likelihood"] for s in draw.stats if "n_occupied" in s)
+
+    both = again_from_result(model, first, draws=6, random_seed=3, callback=watch)
+    for name in ("posterior", "sample_stats"):
+        old, new = group(first, name), group(both, name)
+        assert set(old) == set(new) and new.sizes["draw"] == 11
+        xr.testing.assert_equal(new.isel(draw=slice(5)), old)
+    assert group(both, "constant_data")["z_lengths"].values.tolist() == [12, 18]
+    assert len(scores) == 2 * (6 + 2) and np.isfinite(scores).all()
+    last = posterior(first)["z"][:, -1]
+    for chain in range(2):  # with the labels, which only the chain itself knows
+        assert np.mean(paths[chain] == last[chain]) > 0.7
+
+
+def again_from_result(model, result, **kwargs):
+    quiet = {"cores": 1, "tune": 2, "progressbar": False, "compute_convergence_checks": False}
+    return dshdp.continue_sampling(model, result, **quiet, **kwargs)
+
+
+def test_variables_that_were_not_stored(small):
+    """Fails if the missing ones are not all named, or a summary is not used."""
+    model, make = small
+    summary = dshdp.StateSummary(model, every=2)
+    first = run(model, make, 5, callback=summary, var_names=["rate", "hmm_alpha"])
+    with pytest.raises(ValueError, match=r"lacks \[.*'hmm_pi_bar'.*'z'.*\].*StateSummary"):
+        dshdp.continue_sampling(model, first, draws=3)
+    for start in (summary, summary.to_idata()):
+        both = again_from_result(model, first, draws=3, start=start)
+        assert set(group(both, "posterior")) == {"rate", "hmm_alpha"}
+        assert group(both, "posterior").sizes["draw"] == 8
+
+
+def test_a_rounded_probability_of_one_is_no_obstacle(small):
+    """Fails if kappa = 1 in the result becomes an infinite starting value."""
+    model, make = small
+    first = run(model, make, 2, chains=1)
+    group(first, "posterior")["hmm_kappa"].values[0, -1] = 1.0
+    both = again_from_result(model, first, draws=2)
+    assert np.isfinite(group(both, "sample_stats")["log_marginal_likelihood"]).all()
+
+
+def test_refusals(small, tmp_path):
+    model, make = small
+    path = tmp_path / "run.zarr"
+    run(model, make, 2, tune=1, trace=dshdp.ZarrTrace(path))
+    with pytest.raises(ValueError, match="sampled by other steps"):
+        go_on(model, lambda: [dshdp.DSBlockGibbs([model["z"]])], path, 1)
+    with pytest.raises(ValueError, match="one of another model"):
+        dshdp.continue_sampling(poisson_model(), path, draws=1)
+    with pytest.raises(ValueError, match="draws must be an integer of at least 0, received -1"):
+        dshdp.continue_sampling(model, path, draws=-1)
+    with pytest.raises(TypeError, match="run must be a ZarrTrace .* received int"):
+        dshdp.continue_sampling(model, 3, draws=1)
+    with pytest.raises(TypeError, match="model must be a pymc.Model"):
+        dshdp.continue_sampling(path, model, draws=1)
+    with pytest.raises(FileNotFoundError):
+        dshdp.continue_sampling(model, tmp_path / "none", draws=1)
