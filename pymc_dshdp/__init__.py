@@ -18,6 +18,7 @@ from pymc_dshdp.analysis import (
     viterbi,
 )
 from pymc_dshdp.baselines import HDP, FixedTransitions, StickyHDP
+from pymc_dshdp.distributed import sample_distributed
 from pymc_dshdp.emissions.declare import (
     MatrixNormalInverseWishart,
     NormalInverseWishart,
@@ -66,6 +67,7 @@ __all__ = [
     "state_probabilities",
     "summary",
     "viterbi",
+    "sample_distributed",
 ]
 __version__ = "0.1.0"
 
