@@ -3,6 +3,7 @@
 import numpy as np
 import pymc as pm
 import pytest
+from emissions import test_geweke as families
 from geweke import assert_same_means
 from test_geweke_steps import HYPER, LENGTHS, L, gaussian_model, natural_values, point_of
 from tiny_model import (
@@ -15,6 +16,7 @@ from tiny_model import (
 )
 
 import pymc_dshdp as dshdp
+from pymc_dshdp.emissions.conjugate import ConjugateTerm, find_conjugate
 from pymc_dshdp.steps.direct_assignment import DSBlockGibbs
 
 
@@ -53,109 +55,87 @@ def test_gaussian(weights, collapse, scan, sweeps, seed):
     assert_same_means(NAMES, independent, chain)
 
 
-def family(name, rng):
-    """(declare(z, data) -> parameter's name, simulate(parameter at z) -> data)."""
-    if name == "poisson":
+class BothNormal(families.Normal):
+    """Mean and variance with a joint prior."""
 
-        def declare(z, data):
-            rate = pm.Gamma("theta", 2.0, 0.5, shape=(L, 2), default_transform=None)
-            pm.Poisson("y", rate[z], observed=data)
+    def declare(z, y):
+        variance = pm.InverseGamma("variance", 6.0, 5.0, shape=(families.L, 2))
+        mean = pm.Normal("mean", 0.5, pm.math.sqrt(variance / 0.4), shape=(families.L, 2))
+        pm.Normal("y", mean[z], pm.math.sqrt(variance[z]), observed=y)
 
-        return declare, rng.poisson, (T, 2)
-    if name == "exponential":
-
-        def declare(z, data):
-            rate = pm.Gamma("theta", 2.0, 0.5, shape=L, default_transform=None)
-            pm.Exponential("y", rate[z], observed=data)
-
-        return declare, lambda rate: rng.exponential(1.0 / rate), (T,)
-    if name == "binomial":
-
-        def declare(z, data):
-            p = pm.Beta("theta", 0.7, 1.2, shape=L, default_transform=None)
-            pm.Binomial("y", 5, p[z], observed=data)
-
-        return declare, lambda p: rng.binomial(5, p), (T,)
-    if name == "multinomial":
-
-        def declare(z, data):
-            p = pm.Dirichlet("theta", np.array([0.5, 1.0, 2.0]), shape=(L, 3))
-            pm.Multinomial("y", 4, p[z], observed=data)
-
-        return declare, lambda p: np.array([rng.multinomial(4, q) for q in p]), (T, 3)
-
-    def declare(z, data):
-        p = pm.Dirichlet("theta", np.array([0.5, 1.0, 2.0]), shape=(L, 3))
-        pm.Categorical("y", p=p[z], observed=data)
-
-    return declare, lambda p: (rng.random((len(p), 1)) > p.cumsum(axis=1)[:, :2]).sum(axis=1), (T,)
+    def prior(rng):
+        variance = 5.0 / rng.gamma(6.0, 1.0, (families.L, 2))
+        mean = 0.5 + rng.standard_normal((families.L, 2)) * np.sqrt(variance / 0.4)
+        return {"mean": mean, "variance_log__": np.log(variance)}
 
 
-T = int(LENGTHS.sum())
+class KnownMean(families.Normal):
+    """Variance alone."""
+
+    def declare(z, y):
+        variance = pm.InverseGamma("variance", 6.0, 5.0, shape=(families.L, 2))
+        pm.Normal("y", 0.5, pm.math.sqrt(variance[z]), observed=y)
+
+    def prior(rng):
+        return {"variance_log__": np.log(5.0 / rng.gamma(6.0, 1.0, (families.L, 2)))}
+
+    def simulate(rng, point, z):
+        return rng.normal(0.5, np.exp(0.5 * point["variance_log__"])[z])
 
 
-def summary(z, theta, y, alpha, eta):
-    at = theta[z].reshape(T, -1)
-    values = y.reshape(T, -1).astype("float64")
-    same = z[1:] == z[:-1]
-    product = at.mean(axis=1) * values.mean(axis=1)
-    return [
-        np.unique(z).size,
-        same.mean(),
-        (z[0] == z[-1]) * 1.0,
-        (at[:, 0] == at[5, 0]).mean(),
-        np.log(alpha),
-        eta,
-        at[:, 0].mean(),
-        (at[:, 0] ** 2).mean(),
-        values[:, 0].mean(),
-        product.mean(),
-        (values[1:, 0] * values[:-1, 0]).mean(),
-    ]
+def label_invariant(point, z, y):
+    out = [np.unique(z).size, np.mean(z[1:] == z[:-1]), z[0] == z[-1]]
+    y = np.tanh(0.3 * y.reshape(len(y), -1).astype("float64"))
+    out += [y.mean(), (y**2).mean(), (y[1:] * y[:-1]).mean()]
+    for value in point.values():
+        at = np.tanh(value.reshape(len(value), -1))[z]
+        out += [at.mean(), (at**2).mean(), (at.mean(axis=1) * y.mean(axis=1)).mean()]
+    return out
 
 
-@pytest.mark.slow
+FAMILIES = [*families.FAMILIES, BothNormal, KnownMean]
+SHORT = (families.Autoregression,)
+
+
 @pytest.mark.parametrize(
-    "name", ["poisson", "exponential", "binomial", "multinomial", "categorical"]
+    ("case", "sweeps"),
+    [(case, 1_500) for case in SHORT]
+    + [pytest.param(case, 8_000, marks=pytest.mark.slow) for case in FAMILIES],
+    ids=lambda x: getattr(x, "__name__", x),
 )
-def test_collapsed_families(name):
-    """Fails if a family's running sums or its redraw after the sweep is off."""
+def test_collapsed_families(case, sweeps):
+    """Fails if a family's running sums are off, or its redraw after the sweep."""
     rng = np.random.default_rng(45)
-    declare, simulate, shape = family(name, rng)
     with pm.Model() as model:
-        alpha = pm.Gamma("hmm_alpha", 2.0, 1.0)
-        prior = dshdp.DSHDP("hmm", n_states=L, alpha=alpha)
-        z = dshdp.HiddenStates("z", prior, lengths=LENGTHS)
-        dtype = float if name == "exponential" else int
-        start = np.zeros(shape, dtype)
-        if name == "multinomial":
-            start[:, 0] = 4
-        declare(z, pm.Data("data", start))
-        draws = pm.draw([z, model["theta"], alpha, prior.eta], draws=20_000, random_seed=rng)
-        states = DSBlockGibbs([z], rng=rng)
-        persistence = dshdp.GridRhoStep([z], rng=rng)
-    names = [f"statistic {i}" for i in range(11)]
-    independent = np.array(
-        [summary(z, theta, simulate(theta[z]), a, e) for z, theta, a, e in zip(*draws, strict=True)]
-    )
-    states.stop_tuning()
-    persistence.stop_tuning()
-    assert any(v.name.startswith("theta") for v in states.vars)
-    natural = model.compile_fn(
-        model.replace_rvs_by_values([model["theta"], alpha, prior.eta]),
-        inputs=model.value_vars,
-        on_unused_input="ignore",
-        point_fn=True,
-    )
-    point = model.initial_point()
-    chain = np.empty((25_000, 11))
-    for i in range(-500, len(chain)):
-        theta, a, e = natural(point)
-        y = simulate(theta[point["z"]])
-        model["data"].set_value(np.asarray(y, dtype))
-        point, _ = states.step(point)
-        point, _ = persistence.step(point)
-        theta, a, e = natural(point)
+        prior = dshdp.DSHDP("hmm", n_states=families.L, gamma=2.0, alpha=2.0, kappa=0.4)
+        z = dshdp.HiddenStates("z", prior, length=families.T)
+        start = getattr(case, "first", np.zeros(case.shape, case.dtype))
+        data = pm.Data("data", start)
+        case.declare(z, data)
+        step = DSBlockGibbs([z], rng=rng)
+        paths = pm.draw(z, draws=5_000, random_seed=rng)
+    step.stop_tuning()
+    owned = [v.name for v in step.vars if not v.name.startswith(("hmm", "z"))]
+    assert owned
+    theta = case.prior(rng)
+    others = [
+        ConjugateTerm(model, find_conjugate(model, model.values_to_rvs[v]))
+        for v in model.value_vars
+        if v.name in theta and v.name not in owned
+    ]
+    independent = []
+    for path in paths:
+        theta = case.prior(rng)
+        independent.append(label_invariant(theta, path, case.simulate(rng, theta, path)))
+    point = {**model.initial_point(), **theta, "z": paths[-1].astype("int8")}
+    chain = []
+    for i in range(-100, sweeps):
+        y = case.simulate(rng, point, point["z"])
+        data.set_value(np.asarray(y, data.dtype))
+        point, _ = step.step(point)
+        for term in others:
+            point = {**point, **term.draw(point, rng)}
         if i >= 0:
-            chain[i] = summary(point["z"], theta, y, a, e)
-    assert_same_means(names, independent, chain)
+            chain.append(label_invariant({n: point[n] for n in theta}, point["z"], y))
+    names = [f"statistic {i}" for i in range(len(chain[0]))]
+    assert_same_means(names, np.array(independent, float), np.array(chain, float))
