@@ -20,6 +20,7 @@ from pymc.model.fgraph import clone_model
 from pymc.sampling.mcmc import assign_step_methods
 from reference import monte_carlo_error
 
+from pymc_dshdp.emissions.declare import NormalInverseWishart
 from pymc_dshdp.steps.conjugate import ConjugateStep
 from pymc_dshdp.steps.nuts import ConditionalNUTS
 
@@ -130,7 +131,14 @@ def masked(z):
         pm.Poisson("y", pm.Gamma("rate", 1.0, 1.0, shape=L)[z], observed=y)
 
 
+def several_vectors(z):
+    mean, covariance = NormalInverseWishart("g", S0=np.eye(2), n_states=L)
+    y = NUMBERS[:, None] + np.arange(3.0)[:, None]
+    pm.MvNormal("y", mean[z][:, None], covariance[z][:, None], observed=y)
+
+
 NOT_CONJUGATE = {
+    several_vectors: "'y' has several observations at a time",
     potential: "'ordered' also depends on 'rate'",
     second_dependent: "'x' also depends on 'rate'",
     twice_in_one_likelihood: "'mean' enters 'y' more than once",
@@ -149,7 +157,7 @@ def test_what_is_left_to_pymc(declare):
     """Fails if only the likelihood's own parameter is looked at, not the rest of the model."""
     model = build(declare)
     assert claimed(model) == []
-    [name] = {"rate", "mean"} & set(model.named_vars)
+    [name] = {"rate", "mean", "g_mu"} & set(model.named_vars)
     with pytest.raises(ValueError, match="ConjugateStep cannot draw") as error:
         ConjugateStep([model[name]], model=model)
     assert NOT_CONJUGATE[declare] in str(error.value)

@@ -60,6 +60,8 @@ class Family:
     data_parameters : tuple of int
         Positions of likelihood parameters that belong to the data, such as the number of trials.
         They must not depend on any random variable.
+    several_columns : bool
+        Whether the draw serves data with dimensions beside time and core.
     core_time : int
         1 if the likelihood's first core dimension is time, else 0.
     requirement : str
@@ -69,6 +71,7 @@ class Family:
     likelihood = None
     parameters = ()
     data_parameters = ()
+    several_columns = True
     core_time = 0
     requirement = "must be finite"
 

@@ -170,6 +170,8 @@ class Match:
                 raise NotConjugate(f"{rv.name!r} enters {likelihood.name!r} more than once")
         if any("x" in order[_batch_ndim(likelihood, family) :] for order in self.orders):
             raise NotConjugate(f"{rv.name!r} is broadcast within an observation")
+        if not family.several_columns and _batch_ndim(likelihood, family) > z.type.ndim:
+            raise NotConjugate(f"{likelihood.name!r} has several observations at a time")
         if not family.joint(self.variables):
             raise NotConjugate(f"the priors of {[v.name for v in self.variables]} do not fit")
         if not Likelihood.accepts(model, likelihood, z, family):

@@ -132,6 +132,7 @@ class MvNormalInverseWishart(_MvNormal):
         Parameter(0, ScaledNormalRV, "natural"),
         Parameter(1, InverseWishartRV, "cholesky"),
     )
+    several_columns = False
 
     def joint(self, variables):
         """Whether the mean's covariance is the covariance."""
