@@ -18,9 +18,10 @@ from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant
 from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.traversal import ancestors, explicit_graph_inputs
+from pytensor.tensor.random.op import RandomVariable
 
 from pymc_dshdp.emissions.graph import indexed_variable
-from pymc_dshdp.emissions.likelihood import table_term
+from pymc_dshdp.emissions.likelihood import concrete_shape, table_term
 from pymc_dshdp.emissions.partial import PartialNormal, has_marginal_density
 from pymc_dshdp.starting import observed_data, standardised
 from pymc_dshdp.structure import known_states
@@ -109,6 +110,7 @@ class LogLikelihoodTable:
         self.n_states = n_states
         self.z_value = model.rvs_to_values[z]
         start = model.initial_point() if start is None else start
+        _refuse_other_lengths(model, z)
         terms = [(v, g) for v, g in terms_involving(model, z) if v not in without]
         self.names = [v.name for v, _ in terms]
         self.shape = start[self.z_value.name].shape
@@ -123,7 +125,7 @@ class LogLikelihoodTable:
             )
             self._observed = self._by_family = []
             return
-        _refuse_too_few(terms, self.z_value, n_states)
+        _refuse_other_sizes(terms, self.z_value, n_states)
         observed = {v: observed_data(model, v) for v, _ in terms}
         found = [(v, _fast_term(model, v, z, n_states)) for v, _ in terms]
         self._by_family = [term for _, term in found if term is not None]
@@ -325,16 +327,40 @@ def _fast_term(model, variable, z, n_states):
     return table_term(model, variable, z, n_states)
 
 
-def _refuse_too_few(terms, z, n_states):
-    """Raise if something indexed by z has fewer entries than there are states."""
+def _refuse_other_lengths(model, z):
+    """Raise if data do not fit the parameters that they have at these states."""
+    for rv in model.observed_RVs:
+        op = getattr(rv.owner, "op", None)
+        if not isinstance(op, RandomVariable):
+            continue
+        blockers = [v for v in model.basic_RVs if v is not rv]
+        data = concrete_shape(model.rvs_to_values[rv])
+        for parameter, core in zip(op.dist_params(rv.owner), op.ndims_params, strict=True):
+            if z not in set(ancestors([parameter], blockers=blockers)):
+                continue
+            shape = parameter.type.shape[: parameter.type.ndim - core]
+            batch = data[: len(data) - op.ndim_supp]
+            aligned = zip(shape[::-1], batch[::-1], strict=False)
+            if any(n not in (None, 1, m) for n, m in aligned):
+                raise ValueError(
+                    f"{rv.name!r} has data of shape {data}, but its parameters indexed with the "
+                    f"states {z.name!r} have shape {parameter.type.shape}: lengths (or length, "
+                    f"shape, dims) of HiddenStates declare {z.name!r} of shape "
+                    f"{concrete_shape(z)}; make that the length of the data"
+                )
+
+
+def _refuse_other_sizes(terms, z, n_states):
+    """Raise if something indexed by z does not have one entry for each state."""
     for variable, graph in terms:
         for node in ancestors([graph]):
             theta = indexed_variable(node, z)
             size = None if theta is None else theta.type.shape[0]
-            if size is not None and size < n_states:
+            if size is not None and size != n_states:
+                few = "only " if size < n_states else ""
                 raise ValueError(
                     f"{variable.name!r} indexes with {z.name!r}, which has {n_states} states, a "
-                    f"parameter that has only {size}; declare it with the dims of the states"
+                    f"parameter that has {few}{size}; declare it with the dims of the states"
                 )
 
 

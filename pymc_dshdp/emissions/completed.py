@@ -67,14 +67,15 @@ def completed(model, part):
     )
     if observed not in model.observed_RVs or unobserved not in model.free_RVs or joined is None:
         return None
-    mask = _mask(joined, unobserved)
-    if mask is None:
-        return None
     if has_op(unobserved, PartialObservedRV):
-        rv = unobserved.owner.inputs[0]
+        rv, mask = unobserved.owner.inputs
+        mask = np.asarray(mask.data) if isinstance(mask, Constant) else None
     else:
-        rv = _whole(unobserved, mask)
-    return None if rv is None else Completed(rv, joined, mask, (observed, unobserved))
+        mask = _mask(joined, unobserved)
+        rv = None if mask is None else _whole(unobserved, mask)
+    if rv is None or mask is None:
+        return None
+    return Completed(rv, joined, mask, (observed, unobserved))
 
 
 def _mask(joined, unobserved):

@@ -209,6 +209,10 @@ def SwitchingVAR(
     z : HiddenStates variable
         Of shape (T,), which may be several sequences end to end, or (n_sequences, T).
     observed : array or pm.Data of shape (T, d) or (n_sequences, T, d), optional
+        Missing values as NaN or masked. A missing y_t enters the densities of the times after it
+        too, so that it cannot be summed out time by time: the states are drawn given its imputed
+        value ``name_unobserved``, which PyMC samples (exact, but slower than for other
+        likelihoods).
     lags : int
     intercept : bool
     initial : array of shape (n_sequences, lags, d), optional
@@ -239,31 +243,46 @@ def SwitchingVAR(
             f"{name}: observed must have the axes of {z.name!r} and one for channels, received "
             f"{np.ndim(observed)} axes"
         )
+    observed = _masked_where_nan(observed)
     if has_op(z, HiddenPathRV):
         lengths = core(z.owner.inputs[5], 1)
     else:
         lengths = pt.stack([z.shape[-1]])
     if initial is None:
-        initial = _first_rows(observed, z, lengths, lags, d)
+        initial = _first_rows(name, observed, z, lengths, lags, d)
     initial = pt.as_tensor_variable(initial, dtype="floatX")
     if z.type.ndim == 2 and initial.type.ndim == 3:
         initial = initial[:, None]
     return SwitchingVARDist(name, A[z], Sigma[z], initial, lengths, observed=observed, dims=dims)
 
 
-def _first_rows(observed, z, lengths, lags, d):
+def _masked_where_nan(observed):
+    """Mask the NaN of an array, as PyMC does those of other data; no mask if there are none."""
+    if observed is None or isinstance(observed, Variable):
+        return observed
+    masked = np.ma.masked_invalid(np.ma.asarray(observed, dtype="float64"))
+    return masked if masked.mask.any() else masked.data
+
+
+def _first_rows(name, observed, z, lengths, lags, d):
     if observed is None:
         shape = (z.shape[0], 1, lags, d) if z.type.ndim == 2 else (lengths.shape[0], lags, d)
         return pt.zeros(shape)
-    if not isinstance(observed, Variable):
-        observed = np.asarray(observed, dtype="float64")
+    gaps = isinstance(observed, np.ma.MaskedArray)
+    data = np.ma.filled(observed, np.nan) if gaps else observed
     if z.type.ndim == 2:
-        return observed[:, :lags]
-    observed = pt.as_tensor_variable(observed)
-    starts = pt.cumsum(lengths) - lengths
-    # A sequence may be shorter than the lags: repeat its last row, which is never used.
-    within = pt.minimum(np.arange(lags)[None, :], lengths[:, None] - 1)
-    return observed[starts[:, None] + within]
+        rows = data[:, :lags]
+    else:
+        starts = pt.cumsum(lengths) - lengths
+        # A sequence may be shorter than the lags: repeat its last row, which is never used.
+        within = pt.minimum(np.arange(lags)[None, :], lengths[:, None] - 1)
+        rows = pt.as_tensor_variable(data)[starts[:, None] + within]
+    if gaps and np.isnan(pt.as_tensor_variable(rows).eval()).any():
+        raise ValueError(
+            f"{name}: observed has missing values in the first {lags} rows of a sequence, which "
+            "are given; fill them in, start the sequence later, or give initial"
+        )
+    return rows
 
 
 def _checked_lags(name, lags):

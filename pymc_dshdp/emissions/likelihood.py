@@ -168,7 +168,7 @@ def _is_random(node):
 
 
 def concrete_shape(rv):
-    """Shape of a random variable as integers."""
+    """Shape of a random variable, or of data, as integers."""
     if None not in rv.type.shape:
         return rv.type.shape
     return tuple(int(n) for n in _evaluate(list(rv.shape)))

@@ -2,6 +2,7 @@
 
 import numpy as np
 from pymc.distributions.distribution import PartialObservedRV
+from pytensor.graph.basic import Constant
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.basic import MvNormalRV
 from pytensor.tensor.random.op import RNGConsumerOp
@@ -24,9 +25,9 @@ def has_marginal_density(rv):
     """
     if not has_op(rv, PartialObservedRV) or not has_op(rv.owner.inputs[0], MvNormalRV):
         return False
-    whole = rv.owner.inputs[0]
+    whole, mask = rv.owner.inputs
     states = _states_behind(whole)
-    if len(states) != 1:
+    if len(states) != 1 or not isinstance(mask, Constant):
         return False
     [z] = states
     parameters = whole.owner.op.dist_params(whole.owner)
