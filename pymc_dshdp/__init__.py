@@ -24,6 +24,16 @@ from pymc_dshdp.emissions.declare import (
     NormalInverseWishart,
     SwitchingVAR,
 )
+from pymc_dshdp.plots import (
+    plot_coassignment,
+    plot_dwell_times,
+    plot_forecast,
+    plot_hyperparameters,
+    plot_occupied,
+    plot_raster,
+    plot_series,
+    plot_transitions,
+)
 from pymc_dshdp.priors import DSHDP
 from pymc_dshdp.resume import continue_sampling
 from pymc_dshdp.states import HiddenStates
@@ -61,6 +71,14 @@ __all__ = [
     "hamming_distance",
     "held_out_log_likelihood",
     "label_invariant",
+    "plot_coassignment",
+    "plot_dwell_times",
+    "plot_forecast",
+    "plot_hyperparameters",
+    "plot_occupied",
+    "plot_raster",
+    "plot_series",
+    "plot_transitions",
     "segments",
     "self_persistence_probability",
     "smooth",

@@ -1,0 +1,140 @@
+"""Pictures of single numbers: hyperparameters and the number of occupied states."""
+
+import numpy as np
+import pymc as pm
+
+from pymc_dshdp._compat import group
+from pymc_dshdp.analysis.result import find_hidden
+from pymc_dshdp.kernels.segmentations import occupancies
+from pymc_dshdp.plots.style import COLOURS, axes
+
+__all__ = ["plot_hyperparameters", "plot_occupied"]
+
+ROLES = ("gamma", "alpha", "s", "phi", "eta")
+PRIOR_DRAWS = 4000
+
+
+def plot_hyperparameters(idata, model=None, *, names=None, ax=None):
+    """Draw the posterior of hyperparameters over their prior.
+
+    Parameters
+    ----------
+    idata : arviz.InferenceData or xarray.DataTree
+    model : pymc.Model, optional
+        Where to draw the prior from; default: the group ``prior`` of the result, and no prior
+        where there is none.
+    names : list of str, optional
+        Scalar variables of the posterior. Default: gamma, alpha, s, phi and eta of every prior.
+    ax : array of matplotlib.axes.Axes, optional
+        One for each variable.
+
+    Returns
+    -------
+    ndarray of matplotlib.axes.Axes
+
+    Raises
+    ------
+    ValueError
+        If a variable is not a scalar of the posterior, or there are too few axes.
+    """
+    posterior = group(idata, "posterior")
+    scalars = [str(n) for n, v in posterior.items() if set(v.dims) == {"chain", "draw"}]
+    if names is None:
+        names = [n for role in ROLES for n in scalars if n.endswith(f"_{role}")]
+    unknown = [name for name in names if name not in scalars]
+    if unknown or not names:
+        raise ValueError(f"names must be scalars of the posterior, {scalars}; received {names}")
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        columns = min(4, len(names))
+        rows = -(-len(names) // columns)
+        _, ax = plt.subplots(rows, columns, figsize=(8.0, 2.1 * rows), layout="constrained")
+    panels = np.atleast_1d(ax)
+    if panels.size < len(names):
+        raise ValueError(f"ax must have {len(names)} axes, one for each name; got {panels.size}")
+    priors = _prior_draws(idata, model, names)
+    for panel in panels.ravel()[len(names) :]:
+        panel.set_axis_off()
+    for i, (panel, name) in enumerate(zip(panels.ravel(), names, strict=False)):
+        values = posterior[name].values.ravel()
+        low, high = np.quantile(values, [0.0, 0.995])
+        if name in priors:
+            low = min(low, np.quantile(priors[name], 0.01))
+            high = max(high, min(np.quantile(priors[name], 0.95), 4 * high))
+        edges = np.linspace(low, high, 31)
+        width = edges[1] - edges[0]
+        counts, _ = np.histogram(values, edges)
+        panel.stairs(
+            counts / values.size / width, edges, fill=True, color=COLOURS[0], label="posterior"
+        )
+        if name in priors:
+            counts, _ = np.histogram(priors[name], edges)
+            panel.stairs(
+                counts / priors[name].size / width, edges, color=COLOURS[5], lw=1.5, label="prior"
+            )
+        panel.set_title(name, fontsize=9)
+        panel.set_yticks([])
+        panel.spines[["top", "right", "left"]].set_visible(False)
+        if i == 0:
+            panel.legend(frameon=False, fontsize=7)
+    return panels
+
+
+def _prior_draws(idata, model, names):
+    """Draws of the prior by name, where they can be had."""
+    if model is not None:
+        known = [name for name in names if name in model.named_vars]
+        drawn = pm.draw([model[name] for name in known], draws=PRIOR_DRAWS, random_seed=0)
+        return {name: np.ravel(x) for name, x in zip(known, drawn, strict=True)}
+    if "prior" not in idata:
+        return {}
+    prior = group(idata, "prior")
+    return {name: prior[name].values.ravel() for name in names if name in prior}
+
+
+def plot_occupied(idata, *, states=None, ax=None):
+    """Draw the number of occupied states of every draw, by chain, and its distribution.
+
+    Parameters
+    ----------
+    idata : arviz.InferenceData or xarray.DataTree
+    states : str, optional
+        The hidden-state variable, where there are several.
+    ax : matplotlib.axes.Axes, optional
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The truncation is a dashed line where it is near.
+    """
+    hidden = find_hidden(idata, states)
+    sizes, _ = occupancies(hidden.paths(), hidden.n_states)
+    occupied = (sizes > 0).sum(axis=1).reshape(hidden.z.shape[:2])
+    ax = axes(ax, (8.0, 2.6))
+    chains = hidden.z["chain"].values
+    for c, path in enumerate(occupied):
+        shift = 0.12 * (c - (len(chains) - 1) / 2)  # so that chains do not hide each other
+        colour = COLOURS[c % len(COLOURS)]
+        ax.plot(path + shift, lw=0.7, color=colour, label=f"chain {chains[c]}")
+    low, high = occupied.min(), occupied.max()
+    ax.set_ylim(low - 0.8, high + 0.8)
+    if hidden.n_states <= high + 1:
+        ax.axhline(hidden.n_states, color="black", ls="--", lw=1)
+        ax.set_ylim(low - 0.8, hidden.n_states + 0.8)
+    ax.yaxis.get_major_locator().set_params(integer=True)
+    ax.set(xlabel="draw", ylabel="occupied states", xlim=(0, occupied.shape[1] - 1))
+    side = ax.inset_axes([1.01, 0.0, 0.13, 1.0], sharey=ax)
+    numbers = np.arange(low, high + 1)
+    share = [(occupied == k).mean() for k in numbers]
+    side.barh(numbers, share, height=0.8, color="0.6")
+    side.tick_params(labelleft=False)
+    side.set(xlabel="share", xticks=[0, round(max(share), 1)])
+    side.spines[["top", "right"]].set_visible(False)
+    if len(chains) <= len(COLOURS):
+        legend = ax.legend(
+            loc="upper left", ncols=len(chains), frameon=False, fontsize=7, borderaxespad=0.1
+        )
+        for line in legend.get_lines():
+            line.set_linewidth(2.0)
+    return ax

@@ -1,0 +1,239 @@
+"""Pictures over time: data and states, states of every draw, forecasts."""
+
+import numpy as np
+import xarray as xr
+
+from pymc_dshdp._compat import group
+from pymc_dshdp.kernels.segmentations import votes
+from pymc_dshdp.plots.style import COLOURS, aligned_states, axes, legend_of_states, state_colours
+
+__all__ = ["plot_forecast", "plot_raster", "plot_series"]
+
+COLUMNS = 1500  # more than the pixels of a picture
+ROWS = 400
+LINES = 8  # of several series, more are drawn as an image
+
+
+def plot_series(idata, data=None, *, states=None, sequence=0, ax=None):
+    """Draw the data in the colours of their states, over the states' posterior probabilities.
+
+    A point has the colour of its most probable state; the band below shows the probabilities of
+    all states, so that doubt is visible where colours mix.
+
+    Parameters
+    ----------
+    idata : arviz.InferenceData or xarray.DataTree
+        Result of ``pm.sample``; it is aligned first unless ``align`` has been.
+    data : str or array of shape (T,) or (T, D), optional
+        A variable of ``observed_data``, or the values themselves (with the leading shape of z).
+        Default: the only observed variable that has the shape of z.
+    states : str, optional
+        The hidden-state variable, where there are several.
+    sequence : int
+        Which sequence to draw, where there are several.
+    ax : matplotlib.axes.Axes, optional
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    ValueError
+        If the data or the sequence cannot be found or do not fit.
+    """
+    drawn = aligned_states(idata, states)
+    hidden = drawn.hidden
+    name, values = _data(idata, hidden, data)
+    at = _sequence(hidden, sequence)
+    values = values[at]
+    times, label = _times(hidden, at)
+    paths = hidden.paths()[:, at]
+    identity = np.broadcast_to(np.arange(hidden.n_states), (len(paths), hidden.n_states))
+    probabilities = votes(np.ascontiguousarray(paths), identity, hidden.n_states) / len(paths)
+    colours = state_colours(hidden.n_states)
+
+    ax = axes(ax)
+    best = colours[probabilities.argmax(axis=1)]
+    _draw_data(ax, times, values, best)
+    ax.set(xlabel=label, ylabel=name)
+    band = ax.inset_axes([0.0, 0.0, 1.0, 0.16], sharex=ax)
+    edges = np.linspace(0, len(times), min(len(times), COLUMNS) + 1).astype(int)[:-1]
+    shares = np.add.reduceat(probabilities, edges) / np.diff(np.append(edges, len(times)))[:, None]
+    used = shares.max(axis=0) > 0
+    band.stackplot(times[edges], shares[:, used].T, colors=colours[used], step="mid", linewidth=0)
+    band.set(ylim=(0, 1), yticks=[])
+    band.tick_params(labelbottom=False, bottom=False)
+    ax.set_xlim(times[0], times[-1])
+    legend_of_states(ax, drawn)
+    return ax
+
+
+def _draw_data(ax, times, values, colours):
+    """Draw over the upper part of the axes; the band takes the lowest sixth."""
+    if values.ndim == 1 or values.shape[1] == 1:
+        values = values.reshape(len(times))
+        size = np.clip(4000.0 / len(times), 1.0, 14.0)
+        if len(times) <= COLUMNS:
+            ax.plot(times, values, color="0.8", lw=0.7, zorder=1)
+        ax.scatter(times, values, c=colours, s=size, lw=0, zorder=2, rasterized=True)
+        low, high = np.nanmin(values), np.nanmax(values)
+    elif values.shape[1] <= LINES:
+        scale = np.nanmax(np.abs(values - np.nanmean(values, axis=0)), axis=0)
+        offsets = np.arange(values.shape[1])[::-1]
+        scaled = (values - np.nanmean(values, axis=0)) / (2.2 * np.where(scale > 0, scale, 1.0))
+        size = np.clip(3000.0 / len(times), 0.5, 8.0)
+        for column, offset in zip(scaled.T, offsets, strict=True):
+            ax.scatter(times, column + offset, c=colours, s=size, lw=0, rasterized=True)
+        ax.set_yticks(offsets, np.arange(values.shape[1]))
+        low, high = -0.5, values.shape[1] - 0.5
+    else:
+        step = max(1, len(times) // COLUMNS)
+        extent = (times[0], times[-1], values.shape[1] - 0.5, -0.5)
+        ax.imshow(values[::step].T, aspect="auto", cmap="Greys", extent=extent)
+        low, high = values.shape[1] - 0.5, -0.5
+    ax.set_ylim(low - 0.26 * (high - low), high + 0.05 * (high - low))
+
+
+def _data(idata, hidden, data):
+    """Name and values, (T, ...), of the data to draw, laid end to end."""
+    shape = hidden.z.shape[2:]
+    observed = group(idata, "observed_data") if "observed_data" in idata else {}
+    if data is None:
+        names = [name for name, v in observed.items() if v.shape[: len(shape)] == shape]
+        if len(names) != 1:
+            raise ValueError(
+                f"data must name an observed variable or be an array that begins with the shape "
+                f"{shape} of {hidden.name!r}; the result has {[str(n) for n in names] or 'none'}"
+            )
+        [data] = names
+    name = data if isinstance(data, str) else getattr(data, "name", None) or ""
+    if isinstance(data, str):
+        if data not in observed:
+            raise ValueError(f"data={data!r} is not in observed_data; it has {sorted(observed)}")
+        data = observed[data]
+    values = np.ma.filled(np.ma.asarray(data).astype(float), np.nan)
+    if values.shape[: len(shape)] != shape or values.ndim > len(shape) + 1:
+        raise ValueError(
+            f"data must have the shape {shape} of {hidden.name!r}, and at most one more axis; "
+            f"received shape {values.shape}"
+        )
+    return name, values.reshape(int(np.prod(shape)), *values.shape[len(shape) :])
+
+
+def _sequence(hidden, sequence):
+    if not 0 <= sequence < len(hidden.lengths):
+        raise ValueError(f"sequence must be 0 to {len(hidden.lengths) - 1}, received {sequence!r}")
+    start = int(hidden.lengths[:sequence].sum())
+    return slice(start, start + int(hidden.lengths[sequence]))
+
+
+def _times(hidden, at):
+    """Coordinates of the times of a sequence where they are ordered, else positions."""
+    dim = hidden.dims[-1]
+    size = at.stop - at.start
+    if dim in hidden.z.coords:
+        values = hidden.z[dim].values
+        values = values[at] if len(hidden.dims) == 1 else values
+        if values.dtype.kind in "iufM" and np.all(values[1:] > values[:-1]):
+            return values, str(dim)
+    return np.arange(size), "time"
+
+
+def plot_raster(idata, *, states=None, sequence=0, ax=None):
+    """Draw the states of evenly spaced draws of every chain as rows of colours.
+
+    Chains that found different segmentations, and times at which draws differ, are seen at once.
+
+    Parameters
+    ----------
+    idata : arviz.InferenceData or xarray.DataTree
+        Result of ``pm.sample``; it is aligned first unless ``align`` has been.
+    states : str, optional
+        The hidden-state variable, where there are several.
+    sequence : int
+        Which sequence to draw, where there are several.
+    ax : matplotlib.axes.Axes, optional
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+    """
+    drawn = aligned_states(idata, states)
+    hidden = drawn.hidden
+    at = _sequence(hidden, sequence)
+    chains, draws = hidden.z.shape[:2]
+    rows = min(draws, max(1, ROWS // chains))
+    columns = min(at.stop - at.start, COLUMNS)
+    chosen = (np.arange(rows) * draws) // rows
+    shown = at.start + (np.arange(columns) * (at.stop - at.start)) // columns
+    paths = hidden.z.values.reshape(chains, draws, -1)[:, chosen][:, :, shown]
+    times, label = _times(hidden, at)
+
+    ax = axes(ax)
+    extent = (times[0], times[-1], chains - 0.5, -0.5)
+    image = state_colours(hidden.n_states)[paths.reshape(chains * rows, columns)]
+    if times.dtype.kind == "M":
+        from matplotlib.dates import date2num
+
+        extent = (*date2num(times[[0, -1]]), *extent[2:])
+        ax.xaxis_date()
+    ax.imshow(image, aspect="auto", interpolation="nearest", extent=extent)
+    for edge in range(1, chains):
+        ax.axhline(edge - 0.5, color="white", lw=2)
+    ax.set_yticks(range(chains), hidden.z["chain"].values)
+    ax.set(xlabel=label, ylabel="chain, draws from top to bottom")
+    legend_of_states(ax, drawn)
+    return ax
+
+
+def plot_forecast(forecast, observed=None, *, ax=None):
+    """Draw a forecast as a fan of its 50%, 80% and 95% central intervals around the median.
+
+    Parameters
+    ----------
+    forecast : xarray.DataArray or array
+        Draws of one future series: time is the last axis, all others are draws.
+    observed : xarray.DataArray or array, optional
+        The series before, drawn in front of it.
+    ax : matplotlib.axes.Axes, optional
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    ValueError
+        If the forecast has no axis of draws.
+    """
+    values = np.asarray(forecast)
+    if values.ndim < 2:
+        raise ValueError(
+            f"forecast must have draws before its last axis, time; received shape {values.shape}"
+        )
+    draws = values.reshape(-1, values.shape[-1])
+    before = None if observed is None else np.asarray(observed, float).ravel()
+    past = 0 if before is None else before.size
+    future = _coordinate(forecast, np.arange(past, past + draws.shape[1]))
+    ax = axes(ax)
+    if before is not None:
+        known = _coordinate(observed, np.arange(past))
+        ax.plot(known, before, ".-", color="0.35", lw=0.8, ms=3, label="observed")
+    for share, alpha in ((0.95, 0.18), (0.8, 0.3), (0.5, 0.45)):
+        low, high = np.nanquantile(draws, [(1 - share) / 2, (1 + share) / 2], axis=0)
+        ax.fill_between(
+            future, low, high, color=COLOURS[0], alpha=alpha, lw=0, label=f"{share:.0%}"
+        )
+    ax.plot(future, np.nanmedian(draws, axis=0), color=COLOURS[5], lw=1.5, label="median")
+    ax.set(xlabel=getattr(forecast, "dims", ("time",))[-1], ylabel=getattr(forecast, "name", None))
+    ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+    return ax
+
+
+def _coordinate(array, default):
+    if isinstance(array, xr.DataArray) and array.dims[-1] in array.coords:
+        values = array[array.dims[-1]].values
+        if values.dtype.kind in "iufM":
+            return values
+    return default

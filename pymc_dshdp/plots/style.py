@@ -1,0 +1,94 @@
+"""Colours that most kinds of colour vision tell apart, axes and the states to draw."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pymc_dshdp._compat import group
+from pymc_dshdp.analysis.align import align, is_aligned
+from pymc_dshdp.analysis.result import Hidden, find_hidden, state_labels
+from pymc_dshdp.kernels.segmentations import occupancies
+
+__all__ = ["COLOURS", "Drawn", "aligned_states", "axes", "legend_of_states", "state_colours"]
+
+# Okabe & Ito (2008), the darker ones first.
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442")
+LEGEND = 10
+
+
+def state_colours(n_states):
+    """Give each state a colour, by its number: seven hues, lighter, darker, then grey.
+
+    Returns
+    -------
+    ndarray of shape (n_states, 3)
+    """
+    from matplotlib.colors import to_rgb
+
+    base = np.array([to_rgb(colour) for colour in COLOURS])
+    shades = np.concatenate([base, 0.45 * base + 0.55, 0.5 * base])
+    out = np.full((max(n_states, len(shades)), 3), 0.75)
+    out[: len(shades)] = shades
+    return out[:n_states]
+
+
+def axes(ax, figsize=(8.0, 3.0)):
+    """Return ``ax``, or new axes in a figure of their own."""
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        _, ax = plt.subplots(figsize=figsize, layout="constrained")
+    return ax
+
+
+class Drawn(NamedTuple):
+    """An aligned result and its states.
+
+    Attributes
+    ----------
+    idata : arviz.InferenceData or xarray.DataTree
+    hidden : Hidden
+    labels : ndarray of shape (L,)
+    in_use : ndarray of shape (L,)
+        Share of the draws that occupy each state.
+    """
+
+    idata: object
+    hidden: Hidden
+    labels: np.ndarray
+    in_use: np.ndarray
+
+    @property
+    def main(self):
+        """States that at least half of the draws occupy."""
+        return np.flatnonzero(self.in_use >= 0.5)
+
+
+def aligned_states(idata, states):
+    """Align a result unless it is, and read its states."""
+    hidden = find_hidden(idata, states)
+    if not is_aligned(idata, hidden):
+        idata = align(idata, hidden.name)
+        hidden = find_hidden(idata, hidden.name)
+    sizes, _ = occupancies(hidden.paths(), hidden.n_states)
+    labels = state_labels(group(idata, "posterior"), hidden)
+    return Drawn(idata, hidden, labels, (sizes > 0).mean(axis=0))
+
+
+def legend_of_states(ax, drawn):
+    """Put the colours of the first main states beside the axes."""
+    from matplotlib.patches import Patch
+
+    colours = state_colours(drawn.hidden.n_states)
+    shown = drawn.main[:LEGEND]
+    patches = [Patch(color=colours[k], label=str(drawn.labels[k])) for k in shown]
+    if len(drawn.main) > LEGEND:
+        patches.append(Patch(color="none", label=f"... {len(drawn.main)} in all"))
+    ax.legend(
+        handles=patches,
+        title="state",
+        loc="upper left",
+        bbox_to_anchor=(1.0, 1.0),
+        frameon=False,
+        handlelength=1.0,
+    )

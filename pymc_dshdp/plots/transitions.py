@@ -1,0 +1,190 @@
+"""Pictures of how states follow each other and how long they last."""
+
+import numpy as np
+
+from pymc_dshdp.analysis.consensus import thinned
+from pymc_dshdp.analysis.result import find_hidden, find_prior
+from pymc_dshdp.plots.style import aligned_states, axes, state_colours
+
+__all__ = ["plot_coassignment", "plot_dwell_times", "plot_transitions"]
+
+GRID = 400  # times of the co-assignment matrix
+PANELS = 6
+WITH_INTERVALS = 6  # states, up to which a transition matrix has room for them
+WITH_NUMBERS = 12
+
+
+def plot_coassignment(idata, *, states=None, ax=None):
+    """Draw the posterior probability that two times are in the same state.
+
+    It does not depend on the numbering. At most 400 evenly spaced times are compared.
+
+    Parameters
+    ----------
+    idata : arviz.InferenceData or xarray.DataTree
+    states : str, optional
+        The hidden-state variable, where there are several.
+    ax : matplotlib.axes.Axes, optional
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+    """
+    hidden = find_hidden(idata, states)
+    paths = hidden.paths()
+    T = paths.shape[1]
+    grid = (np.arange(min(T, GRID)) * T) // min(T, GRID)
+    some = paths[thinned(*hidden.z.shape[:2], GRID).ravel()][:, grid]
+    together = np.zeros((len(grid), len(grid)))
+    for path in some:
+        together += path[:, None] == path[None, :]
+    ax = axes(ax, (4.6, 4.0))
+    image = ax.imshow(
+        together / len(some), vmin=0, vmax=1, cmap="cividis", extent=(0, T, T, 0), aspect="equal"
+    )
+    ax.figure.colorbar(image, ax=ax, label="probability of the same state", shrink=0.85)
+    ax.set(xlabel="time", ylabel="time")
+    return ax
+
+
+def plot_transitions(idata, *, states=None, prob=0.9, ax=None):
+    """Draw the posterior mean of the transition matrix between the main states.
+
+    Up to 6 states with intervals, up to 12 with numbers; colours are on a square-root scale, so
+    that rare transitions show.
+
+    Parameters
+    ----------
+    idata : arviz.InferenceData or xarray.DataTree
+        Result of ``pm.sample``; it is aligned first unless ``align`` has been.
+    states : str, optional
+        The hidden-state variable, where there are several.
+    prob : float
+        Probability of the central intervals.
+    ax : matplotlib.axes.Axes, optional
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+    """
+    from matplotlib.colors import PowerNorm
+
+    drawn = aligned_states(idata, states)
+    main = drawn.main
+    K = len(main)
+    P = find_prior(drawn.idata, drawn.hidden).transition_matrices(main)
+    mean = P.mean(axis=0)
+    low, high = np.quantile(P, [(1 - prob) / 2, (1 + prob) / 2], axis=0)
+    side = np.clip(1.2 + 0.75 * K, 3.4, 6.0)
+    ax = axes(ax, (side + 1.0, side))
+    image = ax.imshow(mean, cmap="cividis", norm=PowerNorm(0.5, 0.0, 1.0))
+    if K <= WITH_NUMBERS:
+        for j, k in np.ndindex(K, K):
+            text = f"{mean[j, k]:.2f}"
+            if K <= WITH_INTERVALS:
+                text += f"\n[{low[j, k]:.2f}, {high[j, k]:.2f}]"
+            colour = "black" if mean[j, k] > 0.3 else "white"
+            ax.text(k, j, text, ha="center", va="center", color=colour, fontsize=7)
+    step = max(1, -(-K // 20))
+    ticks = np.arange(0, K, step)
+    ax.set_xticks(ticks, drawn.labels[main[ticks]])
+    ax.set_yticks(ticks, drawn.labels[main[ticks]])
+    ax.set(xlabel="to state", ylabel="from state")
+    ax.figure.colorbar(image, ax=ax, shrink=0.85, label="probability")
+    return ax
+
+
+def plot_dwell_times(idata, state=None, *, states=None, ax=None):
+    """Draw how long the states last, against the geometric distribution that the model implies.
+
+    The histogram is of the runs of the state in the posterior draws, those cut by the ends of the
+    data included; the line is the mean over draws of (1 - P_jj) P_jj^(d - 1), with P_jj = kappa_j
+    + (1 - kappa_j) pi_bar_jj. Runs much more alike in length than the line call for another model.
+
+    Parameters
+    ----------
+    idata : arviz.InferenceData or xarray.DataTree
+        Result of ``pm.sample``; it is aligned first unless ``align`` has been.
+    state : optional
+        One state, by its coordinate. Default: a panel for each of the first 6 main states.
+    states : str, optional
+        The hidden-state variable, where there are several.
+    ax : matplotlib.axes.Axes, optional
+        For one state.
+
+    Returns
+    -------
+    matplotlib.axes.Axes or ndarray of them
+
+    Raises
+    ------
+    ValueError
+        If there is no such state, or ``ax`` is given without ``state``.
+    """
+    drawn = aligned_states(idata, states)
+    if state is None:
+        if ax is not None:
+            raise ValueError("ax is for one state; say which, state=... received None")
+        import matplotlib.pyplot as plt
+
+        chosen = drawn.main[:PANELS]
+        columns = min(3, len(chosen))
+        rows = -(-len(chosen) // columns)
+        _, panels = plt.subplots(
+            rows, columns, figsize=(8.0, 2.2 * rows), layout="constrained", squeeze=False
+        )
+        for panel in panels.ravel()[len(chosen) :]:
+            panel.set_axis_off()
+        for panel, k in zip(panels.ravel(), chosen, strict=False):
+            _draw_dwell(panel, drawn, k)
+        return panels
+    found = np.flatnonzero(drawn.labels == state)
+    if len(found) != 1:
+        raise ValueError(f"state must be one of {drawn.labels.tolist()}, received {state!r}")
+    ax = axes(ax, (4.5, 3.0))
+    _draw_dwell(ax, drawn, found[0])
+    return ax
+
+
+def _draw_dwell(ax, drawn, k):
+    hidden = drawn.hidden
+    lengths = _run_lengths(hidden, k)
+    P = find_prior(drawn.idata, hidden).transition_matrices(np.array([k]))[:, 0, 0]
+    title = f"state {drawn.labels[k]}"
+    if lengths.size:
+        longest = max(10, int(np.quantile(lengths, 0.99)))
+        width = max(1, longest // 25)
+        edges = np.arange(1, longest + 2 * width, width) - 0.5
+        shares, _ = np.histogram(lengths, edges)
+        ax.bar(
+            edges[:-1] + width / 2,
+            shares / lengths.size / width,
+            width,
+            color=state_colours(hidden.n_states)[k],
+            edgecolor="white",
+            lw=0.4,
+        )
+        d = np.arange(1, longest + 1)
+        stay = np.quantile(P, (np.arange(200) + 0.5) / 200)  # enough for the mean over draws
+        implied = ((1 - stay) * stay ** (d[:, None] - 1)).mean(axis=1)
+        ax.plot(d, implied, color="black", lw=1.3, label="geometric")
+        ax.set_xlim(0.5, edges[-1])
+        title += f", mean {lengths.mean():.1f}"
+    ax.set_title(title, fontsize=9)
+    ax.set(xlabel="dwell time", ylabel="probability")
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def _run_lengths(hidden, k):
+    """Lengths of the runs of a state over some draws."""
+    paths = hidden.paths()[thinned(*hidden.z.shape[:2]).ravel()]
+    cuts = np.cumsum(hidden.lengths)
+    out = []
+    for path in paths:
+        inside = np.concatenate([[False], path == k, [False]])
+        starts = np.flatnonzero(inside[1:] & ~inside[:-1])
+        stops = np.flatnonzero(~inside[1:] & inside[:-1])
+        inner = cuts[:-1][(path == k)[cuts[:-1] - 1] & (path == k)[cuts[:-1]]]
+        starts, stops = np.sort(np.append(starts, inner)), np.sort(np.append(stops, inner))
+        out.append(stops - starts)
+    return np.concatenate(out)
