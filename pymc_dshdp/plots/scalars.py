@@ -122,7 +122,7 @@ def plot_occupied(idata, *, states=None, ax=None):
     if hidden.n_states <= high + 1:
         ax.axhline(hidden.n_states, color="black", ls="--", lw=1)
         ax.set_ylim(low - 0.8, hidden.n_states + 0.8)
-    ax.yaxis.get_major_locator().set_params(integer=True)
+    ax.yaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
     ax.set(xlabel="draw", ylabel="occupied states", xlim=(0, occupied.shape[1] - 1))
     side = ax.inset_axes([1.01, 0.0, 0.13, 1.0], sharey=ax)
     numbers = np.arange(low, high + 1)

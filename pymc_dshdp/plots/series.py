@@ -92,7 +92,10 @@ def _draw_data(ax, times, values, colours):
         extent = (times[0], times[-1], values.shape[1] - 0.5, -0.5)
         ax.imshow(values[::step].T, aspect="auto", cmap="Greys", extent=extent)
         low, high = values.shape[1] - 0.5, -0.5
-    ax.set_ylim(low - 0.26 * (high - low), high + 0.05 * (high - low))
+    span = (high - low) or 1.0
+    ax.set_ylim(low - 0.26 * span, high + 0.05 * span)
+    inside = [y for y in ax.get_yticks() if min(low, high) <= y + 0.02 * abs(span)]
+    ax.set_yticks([y for y in inside if y <= max(low, high) + 0.05 * abs(span)])
 
 
 def _data(idata, hidden, data):

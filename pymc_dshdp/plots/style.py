@@ -17,7 +17,7 @@ LEGEND = 10
 
 
 def state_colours(n_states):
-    """Give each state a colour, by its number: seven hues, lighter, darker, then grey.
+    """Give each state a colour, by its number: seven hues in five shades, then grey.
 
     Returns
     -------
@@ -26,7 +26,8 @@ def state_colours(n_states):
     from matplotlib.colors import to_rgb
 
     base = np.array([to_rgb(colour) for colour in COLOURS])
-    shades = np.concatenate([base, 0.45 * base + 0.55, 0.5 * base])
+    light, lighter = 0.45 * base + 0.55, 0.25 * base + 0.75
+    shades = np.concatenate([base, light, 0.55 * base, lighter, 0.3 * base])
     out = np.full((max(n_states, len(shades)), 3), 0.75)
     out[: len(shades)] = shades
     return out[:n_states]

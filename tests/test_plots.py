@@ -1,0 +1,186 @@
+"""Pictures: what is drawn, on axes that are given or new, for few and for many states."""
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+from results import result
+
+import pymc_dshdp as dshdp
+from pymc_dshdp._compat import with_groups
+from pymc_dshdp.plots.style import state_colours
+
+TRUTH = np.repeat([0, 1, 0, 2, 1, 0], [14, 9, 12, 8, 10, 7])
+DATA = 3.0 * TRUTH + np.sin(np.arange(60))
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def idata():
+    raw = result(TRUTH, 6, noise=0.0, extra=0)
+    observed = xr.Dataset({"y": ("time", DATA, {})}, {"time": 1900 + np.arange(60)})
+    return dshdp.align(with_groups(raw, {"observed_data": observed}))
+
+
+@pytest.fixture(scope="module")
+def many():
+    truth = np.random.default_rng(0).permutation(np.repeat(np.arange(40), 50))
+    return dshdp.align(result(truth, 45, draws=10, chains=2, noise=0.02, extra=3))
+
+
+def test_colours_differ():
+    """Fails if two of the first 35 states share a colour."""
+    colours = state_colours(40)
+    assert len(np.unique(colours[:35], axis=0)) == 35
+    distance = np.abs(colours[:7, None] - colours[None, :7]).sum(-1) + np.eye(7)
+    assert distance.min() > 0.3
+    np.testing.assert_array_equal(state_colours(3), colours[:3])
+
+
+def test_series_in_the_colours_of_its_states(idata):
+    ax = dshdp.plot_series(idata)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("time", "y")
+    [points] = ax.collections
+    np.testing.assert_allclose(points.get_facecolors()[:, :3], state_colours(6)[TRUTH])
+    np.testing.assert_allclose(points.get_offsets()[:, 0], 1900 + np.arange(60))
+    [band] = ax.child_axes
+    assert len(band.collections) == 3  # the occupied states
+    legend = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert legend == ["0", "1", "2"]
+    given = plt.subplots()[1]
+    assert dshdp.plot_series(idata, DATA, ax=given) is given
+    several = dshdp.plot_series(idata, np.stack([DATA] * 3, axis=1))
+    assert len(several.collections) == 3
+    assert len(dshdp.plot_series(idata, np.stack([DATA] * 12, axis=1)).images) == 1
+
+
+def test_series_refuses_what_does_not_fit(idata, many):
+    with pytest.raises(ValueError, match="data='w' is not in observed_data; it has"):
+        dshdp.plot_series(idata, "w")
+    with pytest.raises(ValueError, match=r"must have the shape \(60,\) of 'z', and at most one"):
+        dshdp.plot_series(idata, DATA[:-1])
+    with pytest.raises(ValueError, match="data must name an observed variable or be an array"):
+        dshdp.plot_series(many)
+    with pytest.raises(ValueError, match="sequence must be 0 to 0, received 1"):
+        dshdp.plot_series(idata, sequence=1)
+
+
+def test_raster_has_a_band_for_each_chain(idata):
+    ax = dshdp.plot_raster(idata)
+    [image] = ax.images
+    assert image.get_array().shape == (3 * 40, 60, 3)
+    np.testing.assert_allclose(image.get_array()[50], state_colours(6)[TRUTH])
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["0", "1", "2"]
+
+
+def test_one_sequence_of_several():
+    truth = np.concatenate([TRUTH, TRUTH[:20]])
+    idata = result(truth, 4, lengths=[60, 20], noise=0.0, extra=0)
+    ax = dshdp.plot_raster(idata, sequence=1)
+    assert ax.images[0].get_array().shape[1] == 20
+    assert (
+        len(dshdp.plot_series(idata, np.arange(80.0), sequence=1).collections[0].get_offsets())
+        == 20
+    )
+
+
+def test_coassignment_is_the_share_of_draws(idata):
+    values = dshdp.plot_coassignment(idata).images[0].get_array()
+    np.testing.assert_array_equal(values, TRUTH[:, None] == TRUTH[None, :])
+
+
+def test_transitions_show_the_mean(idata):
+    ax = dshdp.plot_transitions(idata)
+    expected = dshdp.summary(idata).transition_matrix
+    np.testing.assert_allclose(ax.images[0].get_array(), expected)
+    assert len(ax.texts) == 9
+    assert ax.texts[0].get_text().startswith(f"{expected.iloc[0, 0]:.2f}\n[")
+
+
+def test_dwell_times_against_the_geometric(idata):
+    """Fails if runs of different draws are joined, or the bars do not sum to one."""
+    panels = dshdp.plot_dwell_times(idata)
+    assert panels.shape == (1, 3)
+    assert panels[0, 0].get_title() == "state 0, mean 11.0"
+    heights = [bar.get_height() for bar in panels[0, 0].patches]
+    assert sum(heights) == pytest.approx(1.0)
+    assert heights[13] == heights[11] == heights[6] == pytest.approx(1 / 3)
+    stay = dshdp.summary(idata).states.loc[0, "stay"]
+    line = panels[0, 0].lines[0].get_ydata()
+    np.testing.assert_allclose(line[:3], (1 - stay) * stay ** np.arange(3), rtol=0.05)
+    ax = plt.subplots()[1]
+    assert dshdp.plot_dwell_times(idata, 1, ax=ax) is ax
+    with pytest.raises(ValueError, match="state must be one of .* received 9"):
+        dshdp.plot_dwell_times(idata, 9)
+    with pytest.raises(ValueError, match="ax is for one state"):
+        dshdp.plot_dwell_times(idata, ax=ax)
+
+
+def test_runs_end_with_their_sequence():
+    truth = np.repeat([0, 1, 1, 0], [20, 10, 5, 30])
+    idata = result(truth, 4, noise=0.0, extra=0, lengths=[30, 35])
+    assert dshdp.plot_dwell_times(idata, 1).get_title() == "state 1, mean 7.5"
+
+
+def test_hyperparameters_over_their_prior(idata):
+    [panel] = dshdp.plot_hyperparameters(idata)
+    assert panel.get_title() == "hmm_alpha" and len(panel.patches) == 1
+    with pm.Model() as model:
+        pm.Gamma("hmm_alpha", 2.0, 1.0)
+    [panel] = dshdp.plot_hyperparameters(idata, model)
+    posterior, prior = (patch.get_data() for patch in panel.patches)
+    width = np.diff(prior.edges)
+    assert 0.9 < (prior.values * width).sum() <= 1.0
+    np.testing.assert_allclose(posterior.values, prior.values, atol=0.25)
+    with pytest.raises(ValueError, match="names must be scalars of the posterior"):
+        dshdp.plot_hyperparameters(idata, names=["rate"])
+    with pytest.raises(ValueError, match="ax must have 2 axes, one for each name; got 1"):
+        dshdp.plot_hyperparameters(idata, names=["hmm_alpha"] * 2, ax=plt.subplots()[1])
+
+
+def test_occupied_states_by_chain(idata):
+    ax = dshdp.plot_occupied(idata)
+    assert len(ax.lines) == 3
+    np.testing.assert_allclose(ax.lines[1].get_ydata(), 3)
+    full = dshdp.plot_occupied(result(TRUTH, 3, noise=0.0, extra=0))
+    assert full.lines[-1].get_linestyle() == "--"
+
+
+def test_forecast_fan():
+    draws = xr.DataArray(
+        np.random.default_rng(0).normal(size=(2, 500, 5)),
+        {"year": np.arange(2007, 2012)},
+        ("chain", "draw", "year"),
+        name="count",
+    )
+    past = xr.DataArray(np.zeros(4), {"year": np.arange(2003, 2007)}, ("year",))
+    ax = dshdp.plot_forecast(draws, past)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("year", "count")
+    assert len(ax.collections) == 3
+    outer = ax.collections[0].get_paths()[0].vertices
+    assert outer[:, 0].min() == 2007 and outer[:, 1].max() == pytest.approx(1.96, abs=0.25)
+    np.testing.assert_allclose(ax.lines[1].get_ydata(), 0, atol=0.15)
+    with pytest.raises(ValueError, match="forecast must have draws before its last axis"):
+        dshdp.plot_forecast(np.zeros(5))
+
+
+def test_forty_states(many):
+    """Fails if a picture needs a row of legend or a number in a cell for every state."""
+    T = many["posterior"]["z"].shape[-1]
+    ax = dshdp.plot_series(many, np.random.default_rng(0).normal(size=T))
+    assert len(ax.get_legend().get_texts()) == 11
+    assert len(dshdp.plot_transitions(many).texts) == 0
+    assert dshdp.plot_dwell_times(many).shape == (2, 3)
+    assert dshdp.plot_coassignment(many).images[0].get_array().shape == (400, 400)
+    for axes in (dshdp.plot_raster(many), dshdp.plot_occupied(many)):
+        axes.figure.canvas.draw()
