@@ -195,7 +195,8 @@ def HiddenStates(name, prior, *, length=None, dims=None, lengths=None, shape=Non
         int8, int16 or int32 by the number of states, of shape (T,) or (n_sequences, T). The
         sequence lengths are registered as constant data ``name_lengths`` (the lengths at this
         moment, where they are symbolic), and the labels along the state dimension as
-        ``name_labels``, so that a result tells which dimension its states have.
+        ``name_labels``, so that a result tells which dimension its states have; what is known, as
+        ``name_known`` (-1 elsewhere).
 
     Raises
     ------
@@ -233,4 +234,6 @@ def HiddenStates(name, prior, *, length=None, dims=None, lengths=None, shape=Non
     )
     pm.Data(f"{name}_lengths", np.tile(now, repeats), dims=f"{name}_sequence")
     pm.Data(f"{name}_labels", np.arange(prior.n_states), dims=prior.dims[0])
+    if known is not None:
+        pm.Data(f"{name}_known", known, dims=dims)
     return tag(z, prior.name, "states")

@@ -265,6 +265,31 @@ def test_reference_keeps_its_numbers(raw):
             dshdp.align(raw, reference=reference)
 
 
+def test_known_states_keep_their_numbers():
+    """Fails if a state with known times is numbered by occupancy, or takes part in the matching."""
+    rng = np.random.default_rng(8)
+    numbers = np.array([1, 5, 2])  # of the three states of the truth; 5 and 2 are known
+    known = np.where(np.isin(np.arange(60), [15, 16, 36, 37]), numbers[TRUTH], -1)
+    z = np.where(known < 0, noisy_copies(numbers[TRUTH], (3, 40), 3, 0.03, rng), known)
+    groups, described = dressed(z, L, rng, shuffle=False)
+    posterior = groups["posterior"]
+    free = np.array([0, 1, 3, 4])
+    order = np.broadcast_to(np.arange(L), (3, 40, L)).copy()
+    order[..., free] = rng.permuted(np.broadcast_to(free, (3, 40, 4)), axis=-1)
+    posterior["z"] = renumbered(posterior["z"], order, None).astype("int8")
+    posterior["rate"] = renumbered(posterior["rate"], order, (2,))
+    groups["constant_data"]["z_known"] = known
+    described["dims"]["z_known"] = ["time"]
+    found = dshdp.align(from_groups(groups, **described))
+    aligned = np.array([0, 5, 2])[TRUTH]
+    np.testing.assert_array_equal(found["alignment"]["z_consensus"], aligned)
+    assert (found["posterior"]["z"].values == aligned).mean() > 0.95
+    np.testing.assert_array_equal(
+        found["posterior"]["rate"][..., [2, 5]], posterior["rate"][..., [2, 5]]
+    )
+    np.testing.assert_allclose(found["posterior"]["rate"][..., 0], 1.0, atol=0.3)
+
+
 def split_chains():
     """Chain 1 divides state 0 into two, which the other chains do not."""
     rng = np.random.default_rng(11)

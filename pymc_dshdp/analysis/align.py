@@ -12,6 +12,7 @@ from pymc_dshdp.analysis.consensus import (
     ChainDistances,
     chain_distances,
     consensus_path,
+    keep_known,
     label_matches,
     thinned,
 )
@@ -38,7 +39,8 @@ def align(idata, states=None, reference=None):
     as many time points as possible, and every variable with the state dimension is permuted
     accordingly, on each of its state axes (``pi_bar`` on both). States are then numbered by
     decreasing mean occupancy. In a draw, occupied states that match none of the consensus come
-    after them, by occupancy, and then unoccupied ones by their weight ``beta``.
+    after them, by occupancy, and then unoccupied ones by their weight ``beta``. States of which
+    something was ``known`` keep their numbers, and the others share the numbers left.
 
     The result does not depend on the numbering of the input, so that aligning twice changes
     nothing. Where a draw does not occupy a state of the consensus, that place holds a state that
@@ -159,22 +161,28 @@ def match_states(idata, hidden, reference=None, states=None):
     chains, draws = first.z.shape[:2]
     paths = [h.paths() for h in hidden]
     paths = paths[0] if len(paths) == 1 else np.hstack(paths)
+    known = np.concatenate([h.known for h in hidden])
+    pinned = np.unique(known[known >= 0])
     sizes, entered = occupancies(paths, L)
     order = _canonical_order(group(idata, "posterior"), first, sizes, entered)
     chosen = thinned(chains, draws)
     sample = rename(paths[chosen.ravel()], np.argsort(order[chosen.ravel()], axis=1))
     if reference is None:
         target = consensus_path(sample, L)
-        matches, agreement = label_matches(paths, target, L, target.max() + 1, order)
+        if pinned.size:
+            target = keep_known(target, known, L)
+        matches, agreement = label_matches(paths, target, L, L, order, pinned)
     else:
         [used] = [h for h in hidden if h.name == (states or first.name)]
         target = _checked_reference(reference, used)
         matches, agreement = label_matches(used.paths(), target, L, L, order)
-    places = _places(matches, order, sizes, np.unique(target))
+    places = _places(matches, order, sizes, np.union1d(target, pinned))
     label_before = np.argsort(places, axis=1)
     sizes = np.take_along_axis(sizes, label_before, axis=1)
     if reference is None:  # number by mean occupancy
-        rank = np.argsort(-sizes.mean(axis=0), kind="stable")
+        others = np.setdiff1d(np.arange(L), pinned)
+        rank = np.arange(L)
+        rank[others] = others[np.argsort(-sizes[:, others].mean(axis=0), kind="stable")]
         label_before, sizes = label_before[:, rank], sizes[:, rank]
         target = np.argsort(rank)[target]
     some = thinned(chains, draws, DISTANCE_DRAWS)

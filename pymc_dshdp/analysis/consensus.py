@@ -18,6 +18,7 @@ __all__ = [
     "by_size",
     "chain_distances",
     "consensus_path",
+    "keep_known",
     "label_matches",
     "thinned",
 ]
@@ -41,7 +42,7 @@ def thinned(chains, draws, most=DRAWS):
     return np.arange(chains)[:, None] * draws + within
 
 
-def label_matches(paths, reference, n_states, n_reference, order=None):
+def label_matches(paths, reference, n_states, n_reference, order=None, fixed=()):
     """Match the states of each path one to one with labels of the reference.
 
     The time points on which the two agree are as many as possible (Munkres 1957); pairs that
@@ -56,6 +57,8 @@ def label_matches(paths, reference, n_states, n_reference, order=None):
         L and K.
     order : ndarray of shape (S, L), optional
         The states of each path in the order that decides between equally good matches.
+    fixed : sequence of int
+        States that match the label of the same number, whatever they meet.
 
     Returns
     -------
@@ -68,17 +71,22 @@ def label_matches(paths, reference, n_states, n_reference, order=None):
         order = np.broadcast_to(np.arange(n_states), (len(paths), n_states))
     matches = np.full((len(paths), n_states), -1)
     agreement = np.zeros(len(paths), np.int64)
+    fixed = np.asarray(fixed, int)
+    matches[:, fixed] = fixed
     block = max(1, CELLS // (n_states * n_reference))
     for start in range(0, len(paths), block):
         tables = contingencies(paths[start : start + block], reference, n_states, n_reference)
         for s, table in enumerate(tables, start):
+            agreement[s] = table[fixed, fixed].sum()
+            table[fixed] = 0
+            table[:, fixed] = 0
             overlap = table[order[s]]
             visited = overlap.any(axis=1)
             overlap, states = overlap[visited], order[s, visited]
             rows, columns = linear_sum_assignment(overlap, maximize=True)
             shared = overlap[rows, columns]
             matches[s, states[rows]] = np.where(shared > 0, columns, -1)
-            agreement[s] = shared.sum()
+            agreement[s] += shared.sum()
     return matches, agreement
 
 
@@ -122,6 +130,35 @@ def by_size(path):
     number = np.empty(len(sizes), np.int64)
     number[np.lexsort((first, -sizes))] = np.arange(len(sizes))
     return number[labels]
+
+
+def keep_known(path, known, n_states):
+    """Renumber the labels of a path so that known states keep their numbers.
+
+    Parameters
+    ----------
+    path : ndarray of shape (T,)
+        Labels from 0, without gaps.
+    known : ndarray of shape (T,)
+        Numbers of known states, -1 elsewhere.
+    n_states : int
+        L.
+
+    Returns
+    -------
+    ndarray of shape (T,)
+        Each known state is the label that it meets most; the others have the numbers left.
+    """
+    at = known >= 0
+    states = np.unique(known[at])
+    n_labels = path.max() + 1
+    meet = contingencies(known[at][None], path[at], n_states, n_labels)[0, states]
+    rows, columns = linear_sum_assignment(meet, maximize=True)
+    number = np.full(n_labels, -1)
+    number[columns] = states[rows]
+    others = number < 0
+    number[others] = np.setdiff1d(np.arange(n_states), states)[: others.sum()]
+    return np.where(at, known, number[path])
 
 
 class ChainDistances(NamedTuple):

@@ -33,6 +33,8 @@ class Hidden(NamedTuple):
         Its draws, (chain, draw, ...).
     lengths : ndarray of shape (N,)
         Lengths of the sequences laid end to end in the other dimensions of z.
+    known : ndarray of shape (T,)
+        Labels that were known, -1 elsewhere.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Hidden(NamedTuple):
     n_states: int
     z: object
     lengths: np.ndarray
+    known: np.ndarray
 
     @property
     def dims(self):
@@ -129,7 +132,7 @@ def find_hidden(idata, states=None):
             f"{name!r} must have labels 0 to {n_states - 1}, one for each entry of {dim!r}; "
             f"received {low} to {high}"
         )
-    return Hidden(name, dim, n_states, z, _lengths(idata, name, z))
+    return Hidden(name, dim, n_states, z, _lengths(idata, name, z), _known(idata, name, z))
 
 
 def _state_dim(idata, posterior, name):
@@ -169,6 +172,15 @@ def _lengths(idata, name, z):
         f"'{name}_lengths' must add up to the {T} time points of {name!r}, received a sum of "
         f"{int(lengths.sum())}"
     )
+
+
+def _known(idata, name, z):
+    T = int(np.prod(z.shape[2:]))
+    if "constant_data" in idata:
+        known = group(idata, "constant_data").get(f"{name}_known")
+        if known is not None and known.size == T:
+            return known.values.ravel().astype(np.int64)
+    return np.full(T, -1)
 
 
 class Prior(NamedTuple):

@@ -1,0 +1,117 @@
+"""The earthquakes from question to answer: fit, check, align, summarise, segment, forecast, compare.
+
+The text that goes with this script is docs/tutorial.md; its pictures are drawn here.
+"""
+
+import sys
+from pathlib import Path
+
+import arviz as az
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+import pymc as pm
+
+import pymc_dshdp as dshdp
+
+PICTURES = Path(__file__).parent.parent / "docs"
+SETTINGS = {
+    "cores": 2,
+    "progressbar": False,
+    "compute_convergence_checks": False,
+    "compile_kwargs": {"mode": "NUMBA"},
+}
+PRIORS = {"ds": dshdp.DSHDP, "sticky": dshdp.StickyHDP, "hdp": dshdp.HDP}
+
+
+def declare(prior, years, counts):
+    """Declare a Poisson hidden Markov model; ``prior`` is the class of the transition prior."""
+    with pm.Model(coords={"state": np.arange(10), "year": years}) as model:
+        transitions = prior("hmm", dims="state")
+        z = dshdp.HiddenStates("z", transitions, dims="year")
+        rate = pm.Gamma("rate", alpha=2.0, beta=0.1, dims="state")
+        pm.Poisson("counts", rate[z], observed=counts, dims="year")
+    return model
+
+
+def save(name):
+    plt.gcf().savefig(PICTURES / f"tutorial_{name}.png", dpi=90)
+    plt.close("all")
+
+
+def fit_and_check(model):
+    with model:
+        idata = pm.sample(draws=2000, tune=1000, chains=4, random_seed=1, **SETTINGS)
+    print("\n== check ==")
+    print(dshdp.check(idata))
+    dshdp.plot_occupied(idata)
+    save("occupied")
+    dshdp.plot_hyperparameters(idata, model)
+    save("hyperparameters")
+    return idata
+
+
+def describe(idata):
+    aligned = dshdp.align(idata)
+    print("\n== R-hat of the rates before and after alignment ==")
+    for name, result in (("as sampled", idata), ("aligned", aligned)):
+        r_hat = az.rhat(result, var_names=["rate"])["rate"].values
+        print(f"{name:11s}", " ".join(f"{x:.3f}" for x in r_hat[:5]))
+    print("\n== summary ==")
+    print(dshdp.summary(aligned))
+    for name, plot in (
+        ("series", dshdp.plot_series),
+        ("raster", dshdp.plot_raster),
+        ("coassignment", dshdp.plot_coassignment),
+        ("transitions", dshdp.plot_transitions),
+        ("dwell", dshdp.plot_dwell_times),
+    ):
+        plot(aligned)
+        save(name)
+    return aligned
+
+
+def divide(aligned):
+    print("\n== segments ==")
+    print(dshdp.segments(aligned).to_string(index=False))
+
+
+def look_ahead(model, aligned, years, counts):
+    future = dshdp.forecast(model, aligned, horizon=15, random_seed=1)["counts"]
+    print("\n== forecast ==")
+    for h in (1, 5, 15):
+        values = future.sel(horizon=h).values
+        low, high = np.quantile(values, [0.05, 0.95])
+        print(
+            f"{years[-1] + h}: mean {values.mean():.1f}, 90% interval {low:.0f} to {high:.0f}, "
+            f"P(more than 25) = {(values > 25).mean():.2f}"
+        )
+    future = future.rename(horizon="year").assign_coords(year=years[-1] + np.arange(1, 16))
+    past = aligned["observed_data"]["counts"]
+    dshdp.plot_forecast(future, past)
+    save("forecast")
+
+
+def compare(years, counts, first_held_out=1970):
+    train, test = years < first_held_out, years >= first_held_out
+    models = {}
+    for name, prior in PRIORS.items():
+        model = declare(prior, years[train], counts[train])
+        with model:
+            idata = pm.sample(draws=1000, tune=500, chains=2, random_seed=2, **SETTINGS)
+        models[name] = declare(prior, years[test], counts[test]), idata
+    print(f"\n== compare: trained before {first_held_out}, scored after ==")
+    print(dshdp.compare(models).round(2).to_string())
+
+
+if __name__ == "__main__":
+    years, counts = dshdp.datasets.earthquakes()
+    model = declare(dshdp.DSHDP, years, counts)
+    idata = fit_and_check(model)
+    aligned = describe(idata)
+    divide(aligned)
+    look_ahead(model, aligned, years, counts)
+    compare(years, counts)
+    print(f"\nPictures: {PICTURES}/tutorial_*.png", file=sys.stderr)
