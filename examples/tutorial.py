@@ -1,4 +1,4 @@
-"""The earthquakes from question to answer: fit, check, align, summarise, segment, forecast, compare.
+"""The earthquakes from question to answer: fit, check, align, segment, forecast, compare.
 
 The text that goes with this script is docs/tutorial.md; its pictures are drawn here.
 """

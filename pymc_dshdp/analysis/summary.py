@@ -14,12 +14,11 @@ from pymc_dshdp.analysis.result import (
     element_labels,
     find_hidden,
     find_prior,
-    find_states,
     state_labels,
 )
 from pymc_dshdp.kernels.segmentations import count_visits, occupancies
 
-__all__ = ["Summary", "find_states", "summary"]
+__all__ = ["Summary", "summary"]
 
 PRINTED_STATES = 12
 PRINTED_COLUMNS = 10
