@@ -1,5 +1,7 @@
 """Small models and helpers shared by the tests."""
 
+import importlib
+
 import numpy as np
 import pymc as pm
 import pytensor
@@ -7,6 +9,8 @@ import pytensor.tensor as pt
 
 import pymc_dshdp as dshdp
 from pymc_dshdp import loglik, structure
+
+forecast = importlib.import_module("pymc_dshdp.analysis.forecast")  # not its function
 
 FAST = {"mode": "FAST_COMPILE"}
 SEGMENTS = np.repeat([0, 1, 2, 0, 1], 6)
@@ -66,7 +70,7 @@ def sample(model, **kwargs):
 
 def python_graphs(patch):
     """Evaluate the graphs of our steps in Python; the kernels stay compiled."""
-    for module in (loglik, structure):
+    for module in (loglik, structure, forecast):
         compile_pymc = module.compile_pymc
         patch.setattr(
             module,

@@ -40,7 +40,7 @@ def student(y, **layout):
 def held_in_data(y, **layout):
     data, x = pm.Data("data", np.ma.filled(y, 0)), pm.Data("x", np.linspace(1.0, 2.0, len(y)))
     rate, z = states(length=data.shape[0])
-    pm.ZeroInflatedPoisson("y", 0.7, rate[z] * x, observed=data)
+    pm.Poisson("y", rate[z] * x, observed=data)
 
 
 def autoregression(y, **layout):

@@ -2,6 +2,7 @@
 
 from pymc_dshdp.analysis.align import align
 from pymc_dshdp.analysis.check import check
+from pymc_dshdp.analysis.compare import compare
 from pymc_dshdp.analysis.decode import (
     filter_states,
     self_persistence_probability,
@@ -9,6 +10,7 @@ from pymc_dshdp.analysis.decode import (
     state_probabilities,
     viterbi,
 )
+from pymc_dshdp.analysis.forecast import forecast
 from pymc_dshdp.analysis.invariant import label_invariant
 from pymc_dshdp.analysis.metrics import align_to, hamming_distance
 from pymc_dshdp.analysis.predict import held_out_log_likelihood
@@ -19,7 +21,9 @@ __all__ = [
     "align",
     "align_to",
     "check",
+    "compare",
     "filter_states",
+    "forecast",
     "hamming_distance",
     "held_out_log_likelihood",
     "label_invariant",

@@ -23,7 +23,7 @@ from pymc_dshdp.structure import (
     point_function,
 )
 
-__all__ = ["PosteriorDraws", "chosen_states", "thinned"]
+__all__ = ["PosteriorDraws", "chosen_states", "thinned", "transition_matrices"]
 
 
 class PosteriorDraws:
@@ -80,7 +80,8 @@ class PosteriorDraws:
         self.lengths = path_lengths(model, z, start)
         self.coords = {name: posterior[name] for name in ("chain", "draw")}
         self._table = LogLikelihoodTable(model, z, prior.n_states, missing, start)
-        self._to_point = _point_builder(model, z, prior, missing, posterior, start)
+        terms = [g for v, g in terms_involving(model, z) if v not in missing]
+        self._to_point = _point_builder(model, z, prior, terms, posterior, start)
         self._logit_kappa = point_function([logit_node(model, prior.kappa)])
         self._prior = prior
 
@@ -153,6 +154,30 @@ class PosteriorDraws:
         return xr.DataArray(values.reshape(*lead, *self.shape, *trail), coords, dims, name)
 
 
+def transition_matrices(model, z, prior, posterior):
+    """``f(chain, draw) -> P`` of the posterior, by position.
+
+    Raises
+    ------
+    ValueError
+        If there is no one P because kappa varies with time.
+    """
+    if prior.varies:
+        raise ValueError(
+            f"the self-persistence of {z.name!r} varies with time, so that its future values are "
+            "not known; forecasts are for a kappa of shape (n_states,)"
+        )
+    to_point = _point_builder(model, z, prior, [], posterior, model.initial_point())
+    logit_kappa = point_function([logit_node(model, prior.kappa)])
+
+    def matrix(chain, draw):
+        point = to_point(chain, draw)
+        [logit] = logit_kappa(point)
+        return transition_matrix(np.asarray(logit, "float64"), point[prior.pi_bar.name])
+
+    return matrix
+
+
 def thinned(idata, thin):
     """Every thin-th draw of the posterior.
 
@@ -206,16 +231,15 @@ def _refuse_latent(model, z, missing):
             )
 
 
-def _point_builder(model, z, prior, missing, posterior, start):
-    """``f(chain, draw) -> point`` with the value variables that the likelihood needs."""
-    graphs = [g for v, g in terms_involving(model, z) if v not in missing]
-    graphs += [logit_node(model, prior.kappa)]
+def _point_builder(model, z, prior, graphs, posterior, start):
+    """``f(chain, draw) -> point`` with the value variables of graphs and of the transitions."""
+    graphs = [*graphs, logit_node(model, prior.kappa)]
     graphs += [model.rvs_to_values[v] for v in (prior.pi_bar, prior.pi_init)]
     used = set(ancestors(graphs))
     needed = [
         rv
         for rv in model.free_RVs
-        if rv is not z and rv not in missing and model.rvs_to_values[rv] in used
+        if rv is not z and model.rvs_to_values[rv] in used
     ]
     forward = {}
     for rv in needed:  # grows by what the bounds of a transform depend on

@@ -22,6 +22,7 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.subtensor import AdvancedSubtensor
 
 from pymc_dshdp.distributions._common import core
+from pymc_dshdp.distributions.path import NOTHING_KNOWN
 from pymc_dshdp.emissions.autoregression import SwitchingVARRV
 from pymc_dshdp.missing import is_missing_observation
 from pymc_dshdp.structure import has_op
@@ -237,10 +238,11 @@ def _old_shape(model, rv):
 
 
 def _states(model, z, lengths, size, memo):
-    """Copy of the states, with other lengths."""
+    """Copy of the states, with other lengths and none of them known."""
     parameters = rebuilt(z.owner.inputs[2:5], memo, model.basic_RVs)
+    parameters = [*parameters, pt.constant(lengths), pt.constant(NOTHING_KNOWN)]
     rng = pytensor.shared(np.random.default_rng())
-    out = z.owner.op.make_node(rng, size, *parameters, pt.constant(lengths)).outputs[1]
+    out = z.owner.op.make_node(rng, size, *parameters).outputs[1]
     out.tag.dshdp = z.tag.dshdp
     return out
 

@@ -1,0 +1,147 @@
+"""Compare models by how well they predict data that they have not seen."""
+
+import numpy as np
+import pandas as pd
+from scipy.special import logsumexp
+
+from pymc_dshdp._compat import group
+from pymc_dshdp.analysis.draws import PosteriorDraws
+from pymc_dshdp.kernels.decoding import filter_with_scores
+
+__all__ = ["compare"]
+
+BLOCKS = 20
+
+
+def compare(models, *, observed=None, lengths=None, thin=1):
+    r"""Rank models by their log predictive density of held-out data.
+
+    ``held_out`` is :math:`\sum_n \log \frac1S \sum_s p(y_n \mid \theta^{(s)})` over sequences n:
+    the density of each sequence as a whole, each draw gaining weight as it predicts well.
+    ``one_step`` is :math:`\sum_t \log \frac1S \sum_s p(y_t \mid y_{1..t-1}, \theta^{(s)})`, which
+    keeps the posterior of the training data throughout and depends on no single lucky draw.
+
+    Standard errors are those of a sum over units: the sequences where there are at least 20,
+    else blocks of time, 20 or more in all, each within a sequence. A unit's contribution to
+    ``held_out`` is the sum of its increments in time. Differences are paired, unit by unit.
+
+    Parameters
+    ----------
+    models : dict
+        ``{name: (model, idata)}`` as for ``held_out_log_likelihood``: models declared again on
+        the held-out data, or with ``observed`` the models of the training data.
+    observed, lengths, thin
+        As for ``held_out_log_likelihood``; the same for all models.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per model, the best ``held_out`` first: ``rank``, ``held_out``, its ``se``, its
+        difference to the best ``diff`` (0 for the best) and the standard error of that ``dse``;
+        ``one_step``, ``one_step_se``, ``one_step_diff`` (to the same model) and
+        ``one_step_dse``; ``ess``, the smallest effective number of draws behind a sequence's
+        ``held_out``: near 1 it rests on one draw, so trust ``one_step``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Naming the model, if it is scored on the data it was trained on or if models are scored
+        on other data than the rest.
+    """
+    if not isinstance(models, dict) or len(models) < 1:
+        raise TypeError(f"models must be a dict {{name: (model, idata)}}, received {models!r}")
+    scores, layout = {}, None
+    for name, pair in models.items():
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise TypeError(f"models[{name!r}] must be a pair (model, idata), received {pair!r}")
+        model, idata = pair
+        _refuse_training_data(name, model, idata, observed)
+        draws = PosteriorDraws(model, idata, observed, lengths, thin=thin)
+        if layout is not None and not np.array_equal(layout, draws.lengths):
+            raise ValueError(
+                f"models[{name!r}] is scored on sequences of lengths {draws.lengths.tolist()}, the "
+                f"first one on {layout.tolist()}; score all on the same data"
+            )
+        layout = draws.lengths
+        scores[name] = _scores(draws)
+    starts = _units(layout)
+    sizes = np.diff(np.r_[starts, layout.sum()])
+    order = sorted(scores, key=lambda name: -scores[name][0].sum())
+    best = scores[order[0]]
+    rows = []
+    for rank, name in enumerate(order):
+        held_out, one_step, ess = scores[name]
+        row = [rank]
+        for values, reference in ((held_out, best[0]), (one_step, best[1])):
+            with np.errstate(invalid="ignore"):
+                difference = values - reference
+            row += [values.sum(), _error(values, starts, sizes)]
+            row += [difference.sum(), _error(difference, starts, sizes)]
+        rows.append([*row, ess])
+    columns = ["rank", "held_out", "se", "diff", "dse"]
+    columns += ["one_step", "one_step_se", "one_step_diff", "one_step_dse", "ess"]
+    return pd.DataFrame(rows, index=order, columns=columns)
+
+
+def _scores(draws):
+    """(held-out increments (T,), one-step scores (T,), smallest effective number of draws).
+
+    With W_t = sum_s p(y_1..t | theta_s), W_0 = S, the increments log W_t - log W_t-1 add up to
+    log(W_T / S) over a sequence.
+    """
+    log_predictive = []
+    for _, table, initial, P in draws:
+        log_predictive.append(filter_with_scores(table, initial, P, draws.lengths)[1])
+    log_predictive = np.array(log_predictive)
+    n = len(log_predictive)
+    one_step = logsumexp(log_predictive, axis=0) - np.log(n)
+    held_out, ess = np.empty(draws.lengths.sum()), []
+    for stop, length in zip(np.cumsum(draws.lengths), draws.lengths, strict=True):
+        part = slice(stop - length, stop)
+        total = np.cumsum(log_predictive[:, part], axis=1)
+        weight = logsumexp(total, axis=0)
+        if np.isneginf(weight[-1]):
+            held_out[part], one_step[part] = -np.inf, -np.inf
+            ess.append(0.0)
+            continue
+        held_out[part] = np.diff(np.r_[np.log(n), weight])
+        ess.append(np.exp(2.0 * weight[-1] - logsumexp(2.0 * total[:, -1])))
+    return held_out, one_step, min(ess)
+
+
+def _units(lengths):
+    """First times of the units: sequences, or blocks of about equal length within them."""
+    stops = np.cumsum(lengths)
+    if lengths.size >= BLOCKS:
+        return stops - lengths
+    starts = []
+    for stop, length in zip(stops, lengths, strict=True):
+        blocks = min(length, int(np.ceil(BLOCKS * length / stops[-1])))
+        starts.append(stop - length + np.arange(blocks) * length // blocks)
+    return np.concatenate(starts)
+
+
+def _error(values, starts, sizes):
+    """Estimate the standard error of the sum of values from units that each give a share."""
+    total = values.sum()
+    if starts.size < 2 or not np.isfinite(total):
+        return np.nan
+    n = starts.size
+    excess = np.add.reduceat(values, starts) - total * sizes / sizes.sum()
+    return float(np.sqrt(n / (n - 1) * np.sum(excess**2)))
+
+
+def _refuse_training_data(name, model, idata, observed):
+    if "observed_data" not in idata:
+        return
+    trained = group(idata, "observed_data")
+    for rv in model.observed_RVs:
+        if rv.name in trained:
+            value = (observed or {}).get(rv.name, model.rvs_to_values[rv])
+            value = value.eval() if hasattr(value, "eval") else np.ma.filled(value, -1)
+            if np.array_equal(value, trained[rv.name].values):
+                raise ValueError(
+                    f"models[{name!r}] would be scored on {rv.name!r} as it was in training, which "
+                    "says little about prediction; hold data out and pass them as "
+                    "observed={...}, or models declared on them"
+                )

@@ -1,0 +1,267 @@
+"""Forecasts: states and observations after the last time of the data, from each draw."""
+
+import numpy as np
+import xarray as xr
+from pymc.pytensorf import compile as compile_pymc
+from pymc.pytensorf import find_rng_nodes, reseed_rngs
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.traversal import ancestors
+
+from pymc_dshdp.analysis.draws import chosen_states, thinned, transition_matrices
+from pymc_dshdp.analysis.other_data import (
+    observed_on_states,
+    on_other_data,
+    original_name,
+    rebuilt,
+)
+from pymc_dshdp.emissions.autoregression import SwitchingVARRV
+from pymc_dshdp.kernels.messages import choose
+from pymc_dshdp.structure import has_op, path_lengths
+
+__all__ = ["forecast"]
+
+
+def forecast(
+    model,
+    idata,
+    *,
+    horizon=None,
+    covariates=None,
+    forecast_model=None,
+    states=None,
+    thin=1,
+    random_seed=None,
+):
+    r"""Draw the states and observations that follow the data, one future per posterior draw.
+
+    With the parameters, the rows P and the last state :math:`z_T` of each draw,
+    :math:`z_{T+h} \sim P[z_{T+h-1}]` and :math:`y_{T+h} \sim f(\theta_{z_{T+h}})`: draws from
+    the posterior predictive distribution of the future, one sequence after each sequence of the
+    data. ``SwitchingVAR`` continues from its last rows.
+
+    Parameters
+    ----------
+    model : pymc.Model
+        The model of the posterior.
+    idata : arviz.InferenceData or xarray.DataTree
+    horizon : int
+        Number of time points ahead; may be left out with ``forecast_model``.
+    covariates : dict, optional
+        Future values of ``pm.Data`` by name, of shape (horizon, ...), or (n_sequences, horizon,
+        ...) after several sequences.
+    forecast_model : pymc.Model, optional
+        The model declared again on horizon-length data with the same names, for a likelihood
+        that cannot be extended by itself. Its observed values are not used; all that depends on
+        its states is drawn.
+    states : str, optional
+        The ``HiddenStates`` variable, where there are several.
+    thin : int
+        Use every thin-th draw.
+    random_seed : int or numpy.random.Generator, optional
+
+    Returns
+    -------
+    xarray.Dataset
+        The states and each observed variable on them, with dimensions (chain, draw, horizon,
+        ...), or (chain, draw, sequence, horizon, ...) after several sequences; ``horizon``
+        counts from 1.
+
+    Raises
+    ------
+    ValueError
+        Naming the argument, or the likelihood that cannot be extended and the way out.
+    """
+    posterior = thinned(idata, thin)
+    prior, z = chosen_states(model, states)
+    if z.name not in posterior:
+        raise ValueError(
+            f"the states {z.name!r} are not in the posterior, so that the last one is not known; "
+            "keep them when sampling"
+        )
+    lengths = path_lengths(model, z, model.initial_point())
+    if forecast_model is None:
+        layout = _extended(model, z, lengths, horizon, covariates or {})
+    elif covariates:
+        raise ValueError("covariates belong in forecast_model; pass one of the two")
+    else:
+        layout = _declared(forecast_model, z, lengths, horizon)
+    rng = np.random.default_rng(random_seed)
+    shape = posterior.sizes["chain"], posterior.sizes["draw"]
+    last = posterior[z.name].values.reshape(*shape, -1)[..., np.cumsum(lengths) - 1]
+    transitions = transition_matrices(model, z, prior, posterior)
+    generate = _Generator(layout, posterior)
+    paths = np.empty((*shape, lengths.size, layout.horizon), np.int64)
+    drawn = {name: [] for name in generate.names}
+    for index in np.ndindex(shape):
+        P = transitions(*index)
+        for n, state in enumerate(last[index]):
+            for h in range(layout.horizon):
+                paths[(*index, n, h)] = state = choose(P[state], rng.random())
+        for name, values in zip(drawn, generate(index, paths[index], rng), strict=True):
+            drawn[name].append(layout.kept(values))
+    single = lengths.size == 1
+    lead = ("chain", "draw", "horizon") if single else ("chain", "draw", "sequence", "horizon")
+    out = {z.name: (lead, paths[:, :, 0] if single else paths)}
+    for name, values in drawn.items():
+        values = np.stack(values).reshape(*shape, *values[0].shape)
+        values = values[:, :, 0] if single else values
+        declared = (model.named_vars_to_dims.get(name) or ())[z.type.ndim :]
+        extra = range(values.ndim - len(lead))
+        out[name] = (*lead, *(declared or (f"{name}_dim_{i}" for i in extra))), values
+    coords = {name: posterior[name] for name in ("chain", "draw")}
+    coords["horizon"] = np.arange(1, layout.horizon + 1)
+    for dims, _ in out.values():
+        coords |= {d: list(model.coords[d]) for d in dims if model.coords.get(d) is not None}
+    return xr.Dataset(out, coords)
+
+
+class _Layout:
+    """States of the future in a model: N sequences of ``front + horizon + extra`` times."""
+
+    def __init__(self, model, z, n_sequences, horizon, front=0, extra=0):
+        self.model, self.z, self.horizon = model, z, horizon
+        self._pads, self._front = ((0, 0), (front, extra)), front
+        self._shape = (n_sequences, front + horizon + extra)
+
+    def states(self, paths):
+        """States of shape (N, H) as the model has them."""
+        padded = np.pad(paths, self._pads, mode="edge")
+        return padded.ravel() if self.z.type.ndim == 1 else padded
+
+    def kept(self, values):
+        """Give an observed variable as (N, H, ...)."""
+        values = np.asarray(values)
+        trail = values.shape[self.z.type.ndim :]
+        values = values.reshape(*self._shape, *trail)
+        return values[:, self._front : self._front + self.horizon]
+
+
+def _declared(model, z, lengths, horizon):
+    """Layout of a forecast model that the user declared."""
+    _, ahead = chosen_states(model, z.name)
+    shape = model.initial_point()[model.rvs_to_values[ahead].name].shape
+    found, rest = divmod(int(np.prod(shape)), lengths.size)
+    if rest or horizon not in (None, found):
+        raise ValueError(
+            f"the states of forecast_model have shape {shape}, which is not horizon={horizon} "
+            f"after each of {lengths.size} sequences"
+        )
+    return _Layout(model, ahead, lengths.size, found)
+
+
+def _extended(model, z, lengths, horizon, covariates):
+    """Layout of the model itself, moved to the times ahead.
+
+    An autoregression gets its last rows in front. Whatever has the length of the data must not
+    fit by accident: where the new length would be the old one, or 1, which broadcasts, times are
+    added that ``kept`` takes away.
+    """
+    if isinstance(horizon, bool) or not isinstance(horizon, (int, np.integer)) or horizon < 1:
+        raise ValueError(f"horizon must be a positive integer, received {horizon!r}")
+    followers = observed_on_states(model, z)
+    front = max([_lags(rv) for rv in followers])
+    if lengths.min() < front:
+        raise ValueError(
+            f"a sequence of {lengths.min()} time points is shorter than the {front} lags of the "
+            "autoregression, which cannot be continued"
+        )
+    N, batch = lengths.size, z.type.ndim == 2
+    rows, old = (1, lengths[0]) if batch else (N, lengths.sum())
+    extra = 0
+    while rows * (front + horizon + extra) in (1, old):
+        extra += 1
+    total = front + horizon + extra
+
+    def laid_out(values, trail):
+        return values.reshape(*((N, total) if batch else (N * total,)), *trail)
+
+    data = {}
+    for rv in followers:
+        name = original_name(model, rv)
+        trail = (model[name] if name in model.named_vars else rv).type.shape[z.type.ndim :]
+        if None in trail:
+            trail = tuple(int(n) for n in model.rvs_to_values[rv].shape.eval())[z.type.ndim :]
+        values = np.zeros((N, total, *trail), rv.dtype)
+        if _lags(rv):
+            y = np.asarray(model.rvs_to_values[rv].eval()).reshape(-1, *trail)
+            stops = np.cumsum(lengths)
+            values[:, :front] = [y[stop - front : stop] for stop in stops]
+        data[name] = laid_out(values, trail)
+    for name, future in covariates.items():
+        if not isinstance(model.named_vars.get(name), SharedVariable):
+            raise ValueError(f"covariates has {name!r}, which is not a pm.Data of the model")
+        future = np.asarray(future)
+        future = future[None] if N == 1 and not batch else future
+        if future.shape[:2] != (N, horizon):
+            raise ValueError(
+                f"covariates[{name!r}] must have shape ({'' if N == 1 else f'{N}, '}{horizon}, "
+                f"...), received {np.shape(covariates[name])}"
+            )
+        pads = ((0, 0), (front, extra), *[(0, 0)] * (future.ndim - 2))
+        data[name] = laid_out(np.pad(future, pads, mode="edge"), future.shape[2:])
+    try:
+        moved = on_other_data(model, z, data, None if batch else [total] * N)
+    except ValueError as error:
+        raise ValueError(
+            f"The model cannot be extended by itself: {error} For a forecast, let covariates be "
+            "pm.Data and pass their future values as covariates={...}, or pass forecast_model=, "
+            "the model declared again on data of the horizon's length."
+        ) from error
+    return _Layout(moved, chosen_states(moved, z.name)[1], N, horizon, front, extra)
+
+
+def _lags(rv):
+    op = rv.owner.op
+    return op.dist_params(rv.owner)[2].type.shape[-2] if has_op(rv, SwitchingVARRV) else 0
+
+
+class _Generator:
+    """Draw what depends on the states, given the parameters of a posterior draw and states."""
+
+    def __init__(self, layout, posterior):
+        model, self._layout = layout.model, layout
+        drawn = {layout.z}
+        for rv in model.basic_RVs:
+            if drawn & _behind(model, rv):
+                drawn.add(rv)
+        outputs = [rv for rv in model.observed_RVs if rv in drawn]
+        if not outputs:
+            raise ValueError(f"no observed variable depends on the states {layout.z.name!r}")
+        used = set().union(*(_behind(model, rv) for rv in drawn if rv is not layout.z))
+        inputs = {layout.z: layout.z.type(name=layout.z.name)}
+        self._stored = []
+        for rv in model.free_RVs:
+            if rv not in drawn and rv in used:
+                self._stored.append(_stored(rv, posterior))
+                inputs[rv] = rv.type(name=rv.name)
+        self.names = [original_name(model, rv) for rv in outputs]
+        graphs = rebuilt(outputs, inputs, list(inputs))
+        self._function = compile_pymc(list(inputs.values()), graphs, mode="NUMBA")
+        self._rngs = find_rng_nodes(self._function.maker.fgraph.outputs)
+
+    def __call__(self, index, paths, rng):
+        """Values of the observed variables; ``paths`` is (N, H)."""
+        reseed_rngs(self._rngs, rng.integers(2**63))
+        states = self._layout.states(paths).astype(self._layout.z.dtype)
+        return self._function(states, *(np.asarray(x[index]) for x in self._stored))
+
+
+def _behind(model, rv):
+    blockers = [v for v in model.basic_RVs if v is not rv]
+    return set(ancestors([rv], blockers=blockers)) - {rv}
+
+
+def _stored(rv, posterior):
+    if rv.name not in posterior:
+        raise ValueError(
+            f"{rv.name!r} is not in the posterior (it has {sorted(posterior)}); sample it, and "
+            "give forecast_model the same names"
+        )
+    values = posterior[rv.name].values.astype(rv.dtype)
+    known = zip(rv.type.shape, values.shape[2:], strict=False)
+    if rv.type.ndim != values.ndim - 2 or any(e not in (None, n) for e, n in known):
+        raise ValueError(
+            f"{rv.name!r} has shape {values.shape[2:]} in the posterior and {rv.type.shape} in the "
+            "model of the future"
+        )
+    return values

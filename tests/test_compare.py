@@ -1,0 +1,80 @@
+"""Comparison of models: scores, their errors and what is refused."""
+
+import numpy as np
+import pymc as pm
+import pytest
+from models import posterior_of, python_graphs
+
+import pymc_dshdp as dshdp
+
+TRAIN = np.random.default_rng(0).poisson(5.0, size=30)
+TEST = np.random.default_rng(1).poisson(5.0, size=30)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_graphs():
+    with pytest.MonkeyPatch.context() as patch:
+        python_graphs(patch)
+        yield
+
+
+def poisson(y, level, lengths=(30,)):
+    with pm.Model() as model:
+        z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", n_states=2), lengths=list(lengths))
+        pm.Poisson("y", pm.Gamma("rate", 100.0 * level, 100.0, dims="hmm_state")[z], observed=y)
+    return model
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    models = {name: poisson(TRAIN, level) for name, level in (("far", 9.0), ("near", 5.0))}
+    return {name: (model, posterior_of(model, draws=3)) for name, model in models.items()}
+
+
+def test_scores_and_errors(pairs):
+    """Fails if differences are not paired, or increments do not start from the mean of draws."""
+    table = dshdp.compare(pairs, observed={"y": TEST}, lengths=[20, 10])
+    assert list(table.index) == ["near", "far"] and list(table["rank"]) == [0, 1]
+    for name, (model, result) in pairs.items():
+        held = dshdp.held_out_log_likelihood(model, result, observed={"y": TEST}, lengths=[20, 10])
+        p = np.exp(held["log_likelihood"].values[0])
+        assert table.loc[name, "held_out"] == pytest.approx(np.log(p.mean(axis=0)).sum())
+        assert table.loc[name, "ess"] == pytest.approx((p.sum(0) ** 2 / (p**2).sum(0)).min())
+    one, two = (
+        dshdp.filter_states(*pairs[name], observed={"y": TEST}, lengths=[20, 10])["log_score"]
+        for name in ("far", "near")
+    )
+    assert table.loc["far", "one_step"] == pytest.approx(float(one.sum()))
+    difference = (one - two).values
+    assert table.loc["far", "one_step_diff"] == pytest.approx(difference.sum())
+    starts = [*(np.arange(14) * 20 // 14), *(20 + np.arange(7) * 10 // 7)]
+    units = np.split(difference, starts[1:])
+    excess = [unit.sum() - difference.sum() * len(unit) / 30 for unit in units]
+    expected = np.sqrt(21 / 20 * np.sum(np.square(excess)))
+    assert table.loc["far", "one_step_dse"] == pytest.approx(expected)
+    assert table.loc["near", "diff"] == table.loc["near", "dse"] == 0.0
+
+
+def test_error_of_sequences(pairs):
+    """Sequences are the units where there are 20; fails if times are taken as independent."""
+    lengths = [1] * 10 + [2] * 10
+    table = dshdp.compare({"near": pairs["near"]}, observed={"y": TEST}, lengths=lengths)
+    held = dshdp.held_out_log_likelihood(*pairs["near"], observed={"y": TEST}, lengths=lengths)
+    scores = np.log(np.exp(held["log_likelihood"].values[0]).mean(axis=0))
+    excess = scores - scores.sum() * np.array(lengths) / 30
+    assert table.loc["near", "se"] == pytest.approx(np.sqrt(20 / 19 * (excess**2).sum()))
+
+
+def test_refusals(pairs):
+    model, result = pairs["near"]
+    data = {"y": ("y_dim_0", TRAIN)}
+    trained = {**result, "observed_data": result["posterior"].drop_vars("rate").assign(data)}
+    with pytest.raises(ValueError, match=r"models\['near'\] would be scored on 'y' as it was in"):
+        dshdp.compare({"near": (model, trained)})
+    with pytest.raises(TypeError, match=r"models must be a dict"):
+        dshdp.compare([model])
+    with pytest.raises(TypeError, match=r"models\['near'\] must be a pair"):
+        dshdp.compare({"near": model})
+    other = poisson(TEST[:20], 5.0, (20,))
+    with pytest.raises(ValueError, match=r"models\['b'\] is scored on sequences of lengths \[20\]"):
+        dshdp.compare({"a": (poisson(TEST, 5.0), result), "b": (other, result)})

@@ -1,0 +1,141 @@
+"""Forecasts against the distribution that a known model implies."""
+
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+from models import python_graphs
+
+import pymc_dshdp as dshdp
+
+COUNTS = np.array([1, 2, 9, 8, 1, 0, 7])
+KAPPA, ROWS = np.array([0.6, 0.1]), np.array([[0.3, 0.7], [0.8, 0.2]])
+P = np.diag(KAPPA) + (1 - KAPPA)[:, None] * ROWS
+RATE = np.array([1.0, 50.0])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_graphs():
+    with pytest.MonkeyPatch.context() as patch:
+        python_graphs(patch)
+        yield
+
+
+def draws(z, n, **theta):
+    """A result all of whose draws are the same."""
+    values = {"hmm_kappa": KAPPA, "hmm_pi_bar": ROWS, "hmm_pi_init": np.array([0.5, 0.5]), "z": z}
+    out = {}
+    for name, value in {**values, **theta}.items():
+        value = np.asarray(value)
+        dims = [f"{name}_{i}" for i in range(value.ndim)]
+        out[name] = (("chain", "draw", *dims), np.broadcast_to(value, (1, n, *value.shape)))
+    return {"posterior": xr.Dataset(out, {"chain": [0], "draw": np.arange(n)})}
+
+
+def poisson(lengths=(7,), counts=COUNTS):
+    with pm.Model() as model:
+        z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", n_states=2), lengths=list(lengths))
+        rate = pm.LogNormal("rate", 2.0, 1.0, dims="hmm_state")
+        pm.Poisson("y", rate[z], observed=counts)
+    return model
+
+
+def test_forecast_distribution():
+    """Fails if the path starts from pi_init, or from the last state of the other sequence."""
+    n, horizon = 4000, 3
+    z = np.array([0, 0, 0, 1, 0, 0, 0])  # sequences end in 1 and in 0
+    found = dshdp.forecast(poisson((4, 3)), draws(z, n, rate=RATE), horizon=horizon, random_seed=1)
+    assert found["y"].dims == ("chain", "draw", "sequence", "horizon")
+    for s, last in enumerate((1, 0)):
+        for h in range(horizon):
+            p = np.linalg.matrix_power(P, h + 1)[last, 1]
+            state = found["z"].values[0, :, s, h]
+            assert abs(state.mean() - p) < 4.5 * np.sqrt(p * (1 - p) / n)
+            mean = (1 - p) * RATE[0] + p * RATE[1]
+            variance = (1 - p) * RATE[0] ** 2 + p * RATE[1] ** 2 - mean**2 + mean
+            y = found["y"].values[0, :, s, h]
+            assert abs(y.mean() - mean) < 4.5 * np.sqrt(variance / n)
+            np.testing.assert_allclose([y[state == k].mean() for k in (0, 1)], RATE, rtol=0.1)
+    again = dshdp.forecast(poisson((4, 3)), draws(z, n, rate=RATE), horizon=horizon, random_seed=1)
+    xr.testing.assert_equal(found, again)
+
+
+def test_autoregression_goes_on_from_its_last_rows():
+    """Fails if lags are taken from the start of the data, or of another sequence."""
+    y = np.random.default_rng(0).normal(size=(9, 2))
+    with pm.Model() as model:
+        z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", n_states=2), lengths=[5, 4])
+        A, Sigma = dshdp.MatrixNormalInverseWishart("ar", n_states=2, S0=np.eye(2), lags=2)
+        dshdp.SwitchingVAR("y", A, Sigma, z, observed=y, lags=2)
+    a = np.random.default_rng(1).normal(0.0, 0.5, size=(2, 2, 4))
+    result = draws(np.zeros(9, int), 3, ar_A=a, ar_Sigma=np.stack([1e-20 * np.eye(2)] * 2))
+    found = dshdp.forecast(model, result, horizon=4, random_seed=0)
+    assert found["y"].dims[:4] == ("chain", "draw", "sequence", "horizon")
+    for d in range(3):
+        for n, stop in enumerate((5, 9)):
+            now, before = y[stop - 1], y[stop - 2]
+            for h in range(4):
+                k = found["z"].values[0, d, n, h]
+                now, before = a[k] @ np.concatenate([now, before]), now
+                np.testing.assert_allclose(found["y"].values[0, d, n, h], now, atol=1e-7)
+
+
+@pytest.mark.parametrize("horizon", [1, 7, 3])
+def test_covariates(horizon):
+    """Horizons of 1 and of the data's length must not be confused with a constant's."""
+    x = np.linspace(0.0, 1.0, 7)
+
+    def declare(x):
+        with pm.Model() as model:
+            z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", n_states=2), length=7)
+            slope = pm.Normal("slope", dims="hmm_state")
+            pm.Normal("y", slope[z] * (x() if callable(x) else x), 1e-9, observed=x_data)
+        return model
+
+    x_data = np.zeros(7)
+    result = draws(np.zeros(7, int), 2, slope=[1.0, 2.0])
+    future = np.arange(1.0, horizon + 1)
+    model = declare(lambda: pm.Data("x", x))
+    found = dshdp.forecast(model, result, horizon=horizon, covariates={"x": future})
+    np.testing.assert_allclose(found["y"], (found["z"] + 1) * future, atol=1e-6)
+    with pytest.raises(ValueError, match="'y' does not fit .* pass forecast_model="):
+        dshdp.forecast(declare(x), result, horizon=horizon)
+
+
+def test_forecast_model():
+    """A latent variable on the states is drawn anew."""
+
+    def declare(T):
+        with pm.Model() as model:
+            z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", n_states=2), length=T)
+            mu = pm.Normal("mu", dims="hmm_state")
+            x = pm.Normal("x", mu[z], 1e-9)
+            pm.Normal("y", x + np.arange(T), 1e-9, observed=np.zeros(T))
+        return model
+
+    result = draws(np.zeros(7, int), 2, mu=[1.0, 20.0])
+    with pytest.raises(ValueError, match="'x' is a latent variable that depends on the states"):
+        dshdp.forecast(declare(7), result, horizon=3)
+    found = dshdp.forecast(declare(7), result, forecast_model=declare(3))
+    expected = np.array([1.0, 20.0])[found["z"].values] + np.arange(3)
+    np.testing.assert_allclose(found["y"], expected, atol=1e-6)
+    assert found["y"].dims == ("chain", "draw", "horizon")
+
+
+@pytest.mark.parametrize(
+    ("change", "kwargs", "message"),
+    [
+        ((), {"horizon": 0}, "horizon must be a positive integer, received 0"),
+        ((), {}, "horizon must be a positive integer, received None"),
+        ((), {"horizon": 2, "covariates": {"x": [1, 2]}}, "covariates has 'x', which is not a pm"),
+        ("z", {"horizon": 2}, "states 'z' are not in the posterior"),
+        ("rate", {"horizon": 2}, "'rate' is not in the posterior"),
+        ((), {"horizon": 2, "thin": 0}, "thin must be a positive integer"),
+        ((), {"horizon": 2, "states": "w"}, "states must name one of the hidden states"),
+    ],
+)
+def test_refusals(change, kwargs, message):
+    result = draws(np.zeros(7, int), 2, rate=RATE)
+    result["posterior"] = result["posterior"].drop_vars(change)
+    with pytest.raises(ValueError, match=message):
+        dshdp.forecast(poisson(), result, **kwargs)
