@@ -63,10 +63,10 @@ __all__ = [
     "StickyHDP",
     "SwitchingVAR",
     "WeakLimitFFBS",
+    "ZarrTrace",
     "align",
     "align_to",
     "check",
-    "ZarrTrace",
     "continue_sampling",
     "compare",
     "datasets",
@@ -83,18 +83,17 @@ __all__ = [
     "plot_raster",
     "plot_series",
     "plot_transitions",
+    "sample_distributed",
     "segments",
     "self_persistence_probability",
     "smooth",
     "state_probabilities",
     "summary",
     "viterbi",
-    "sample_distributed",
 ]
 __version__ = "0.1.0"
 
 register_steps([WeakLimitFFBS, GridRhoStep, ConjugateStep, ConditionalNUTS])
-register_steps([WeakLimitFFBS, GridRhoStep, ConjugateStep])
 
 
 def __getattr__(name):
