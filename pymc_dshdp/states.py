@@ -186,8 +186,9 @@ def HiddenStates(name, prior, *, length=None, dims=None, lengths=None, shape=Non
         States that are known, {time: state} or {(sequence, time): state}, by position from 0;
         for ``lengths`` a time alone counts along the sequences laid end to end. The states are
         drawn given them, also by ``pm.sample_prior_predictive``, and any other path has
-        log-density -inf. What is known of a state pins its number: states with known times no
-        longer change their labels, those without still do.
+        log-density -inf. A symbolic length (of ``dims``, say) must then stay what it is. What is
+        known of a state pins its number: states with known times no longer change their labels,
+        those without still do.
 
     Returns
     -------
@@ -214,13 +215,10 @@ def HiddenStates(name, prior, *, length=None, dims=None, lengths=None, shape=Non
     dims, size, lengths = _layout(model, name, length, dims, lengths, shape)
     symbolic = not all(isinstance(n, int) for n in lengths)
     now, repeats = ([_current(n) for n in extents] for extents in (lengths, size or (1,)))
+    size_now = [_current(n) for n in size or ()]
     if known is not None:
-        if symbolic or not all(isinstance(n, int) for n in size or ()):
-            raise ValueError(
-                f"{name}: known needs lengths that are integers, received a symbolic length"
-            )
-        known = _known_array(name, known, prior.n_states, size, now)
-    _check_kappa(name, prior, [_current(n) for n in size or ()], sum(now))
+        known = _known_array(name, known, prior.n_states, size_now, now)
+    _check_kappa(name, prior, size_now, sum(now))
     z = HiddenPath(
         name,
         prior.pi_init,

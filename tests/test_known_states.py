@@ -252,15 +252,9 @@ def test_refusals(known, error, words):
         normal_model(known=known)
 
 
-def test_a_batch_needs_the_sequence_and_symbolic_lengths_are_refused():
+def test_a_batch_needs_the_sequence():
     with pytest.raises(ValueError, match=r"a key must be \(sequence, time\)"):
         normal_model(known={1: 1}, layout={"shape": (2, 3)}, y=Y.reshape(2, 3))
-    with pm.Model():
-        data = pm.Data("data", Y)
-        with pytest.raises(ValueError, match="known needs lengths that are integers"):
-            dshdp.HiddenStates(
-                "z", dshdp.DSHDP("hmm", n_states=3), length=data.shape[0], known={0: 1}
-            )
 
 
 def test_nothing_known_is_no_restriction():
@@ -268,3 +262,16 @@ def test_nothing_known_is_no_restriction():
     with model:
         step = dshdp.WeakLimitFFBS([model["z"]])
     assert step._priors[0].tables[0].known is None
+
+
+def test_dimensions_of_the_model():
+    """A dimension is symbolic in PyMC; it must not be resized once states are known."""
+    with pm.Model(coords={"time": np.arange(9), "trial": ["a", "b"]}) as model:
+        prior = dshdp.DSHDP("hmm", n_states=3)
+        one = dshdp.HiddenStates("one", prior, dims="time", known={3: 1})
+        two = dshdp.HiddenStates("two", prior, dims=("trial", "time"), known={(1, 8): 2})
+    assert pm.draw(one, random_seed=1)[3] == 1
+    assert pm.draw(two, random_seed=1)[1, 8] == 2
+    model.set_dim("time", 12, coord_values=np.arange(12))
+    with pytest.raises(ValueError, match="another length|broadcast"):
+        pm.draw(one, random_seed=1)

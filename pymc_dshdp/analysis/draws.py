@@ -236,11 +236,7 @@ def _point_builder(model, z, prior, graphs, posterior, start):
     graphs = [*graphs, logit_node(model, prior.kappa)]
     graphs += [model.rvs_to_values[v] for v in (prior.pi_bar, prior.pi_init)]
     used = set(ancestors(graphs))
-    needed = [
-        rv
-        for rv in model.free_RVs
-        if rv is not z and model.rvs_to_values[rv] in used
-    ]
+    needed = [rv for rv in model.free_RVs if rv is not z and model.rvs_to_values[rv] in used]
     forward = {}
     for rv in needed:  # grows by what the bounds of a transform depend on
         if rv.name not in posterior:

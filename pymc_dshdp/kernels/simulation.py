@@ -24,6 +24,8 @@ def simulate_path(rng, initial, pi_bar, kappa, lengths, known, out):
         Overwritten.
     """
     if known.shape[0] > 0:
+        if known.shape[0] != out.shape[0]:
+            raise ValueError("the states have another length than what is known of them")
         _simulate_given_known(rng, initial, pi_bar, kappa, lengths, known, out)
         return
     varies = kappa.shape[0] > 1
