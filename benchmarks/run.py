@@ -1,10 +1,10 @@
 """Kernels and sampling iterations against the floor of the same arrays.
 
-Run with ``python -m benchmarks.run``. Each ratio compares two times measured in the same run on
-the same core; the milliseconds depend on the machine, the ratios much less.
+Run with ``python -m benchmarks.run``; tables are printed, and saved in ``benchmarks/results``.
+Peers (see ``peers.py``) join where they are installed. Each ratio compares two times measured in
+the same run; the milliseconds depend on the machine, the ratios much less.
 """
 
-import contextlib
 import logging
 import time
 import warnings
@@ -13,35 +13,9 @@ import numpy as np
 import pymc as pm
 from scipy.special import gammaln
 
-import pymc_dshdp as dshdp
-from benchmarks.timing import milliseconds, table
-from pymc_dshdp.kernels import messages, persistence, transitions
-from pymc_dshdp.loglik import LogLikelihoodTable
-from pymc_dshdp.steps import _common, weak_limit
-
-SEQUENCES, FRAMES, STATES = 100, 189, 40
-
-
-def ffbs():
-    """Time forward filter and backward sample against row maximum + exp + batched products."""
-    rng = np.random.default_rng(0)
-    T = SEQUENCES * FRAMES
-    ell = 5.0 * rng.standard_normal((T, STATES))
-    P = rng.dirichlet(np.ones(STATES), STATES)
-    initial = rng.dirichlet(np.ones(STATES))
-    lengths = np.full(SEQUENCES, FRAMES)
-    uniforms = rng.random(T)
-
-    def ours():
-        messages.forward_filter_backward_sample(ell, initial, P, lengths, uniforms)
-
-    def floor():
-        weights = np.exp(ell - ell.max(axis=1, keepdims=True)).reshape(SEQUENCES, FRAMES, STATES)
-        X = np.broadcast_to(initial, (SEQUENCES, STATES)) * weights[:, 0]
-        for t in range(1, FRAMES):
-            X = (X / X.sum(axis=1, keepdims=True)) @ P * weights[:, t]
-
-    return ("FFBS 100 x 189, L = 40", milliseconds(ours), "max + exp + X @ P", milliseconds(floor))
+from benchmarks import peers, workloads
+from benchmarks.timing import interleaved, milliseconds, table
+from pymc_dshdp.kernels import messages, persistence
 
 
 def grid():
@@ -73,72 +47,64 @@ def grid():
     return rows
 
 
-def _bare_model():
-    """Declare a model of this shape with fixed emissions, so that only our steps run."""
-    rng = np.random.default_rng(2)
-    truth = np.repeat(rng.integers(STATES, size=SEQUENCES * FRAMES // 9), 9)
-    means = 3.0 * rng.standard_normal(STATES)
-    y = means[truth] + rng.standard_normal(truth.size)
-    with pm.Model() as model:
-        prior = dshdp.DSHDP("hmm", n_states=STATES)
-        z = dshdp.HiddenStates("z", prior, lengths=[FRAMES] * SEQUENCES)
-        pm.Normal("y", pm.math.constant(means)[z], 1.0, observed=y)
-    return model
+WORKLOADS = {
+    "AR 100 x 189 x 9-d, L = 40": workloads.autoregression,
+    "PO 8 x 500 x 100 cells, L = 200": workloads.poisson_cells,
+    "GA 100,000, L = 20": workloads.gaussian,
+    "short 10,000 x 5, L = 20": lambda: workloads.gaussian([5] * 10_000),
+}
 
 
-@contextlib.contextmanager
-def stopwatch(places):
-    """Add up the time spent in functions while they run; yields {label: seconds}."""
-    spent = dict.fromkeys((label for label, _, _ in places), 0.0)
-    originals = [(owner, name, getattr(owner, name)) for _, owner, name in places]
+def workload(name, draws=30):
+    """Time complete iterations, and the states alone against the floor and the peers.
 
-    def timed(label, function):
-        def wrapper(*args):
-            start = time.perf_counter()
-            out = function(*args)
-            spent[label] += time.perf_counter() - start
-            return out
+    The table, the rows of transition probabilities and the lengths are those of the last
+    iteration. Returns the sweep and rows for ``table``.
+    """
+    model, z, y = WORKLOADS[name]()
+    found = workloads.sweep(model, z, draws)
+    rows, L, initial, P, lengths, uniforms, *_ = found.filter_arguments
+    ell = rows(0, uniforms.size)
+    n = len(lengths)
 
-        return wrapper
+    def ours():
+        messages.forward_filter_backward_sample(ell, initial, P, lengths, uniforms)
 
-    for (label, owner, name), (_, _, function) in zip(places, originals, strict=True):
-        setattr(owner, name, timed(label, function))
-    try:
-        yield spent
-    finally:
-        for owner, name, function in originals:
-            setattr(owner, name, function)
+    def floor():
+        weights = np.exp(ell - ell.max(axis=1, keepdims=True)).reshape(n, -1, L)
+        X = np.broadcast_to(initial, (n, L)) * weights[:, 0]
+        for t in range(1, weights.shape[1]):
+            X = (X / X.sum(axis=1, keepdims=True)) @ P * weights[:, t]
 
-
-def iteration(draws=100):
-    """Measure the share of an iteration spent outside kernels and the table."""
-    kernels = [
-        ("table", LogLikelihoodTable, "__call__"),
-        ("FFBS", weak_limit, "forward_filter_backward_sample"),
-        ("counts", _common, "path_counts"),
-        *(
-            ("transition block", transitions, name)
-            for name in ("transition_matrix", "split_counts", "transition_block")
-        ),
-        *(
-            ("self-persistence block", persistence, name)
-            for name in ("propose_persistence", "accept_persistence")
-        ),
+    others = {"max + exp + X @ P": floor} | peers.filters(ell, initial, P, lengths)
+    times = interleaved({"ours": ours} | others, 9)
+    alone = [
+        (
+            name,
+            times["ours"],
+            other,
+            times[other],
+            times["ours"] / times[other],
+            "<= 0.5" if other.startswith("dynamax") else "",
+        )
+        for other in others
     ]
-    with _bare_model() as model:
-        steps = [dshdp.WeakLimitFFBS([model["z"]]), dshdp.GridRhoStep([model["z"]])]
-        stamps = []
-        with stopwatch(kernels) as spent:
+    moseq = peers.arhmm_sweep(y, n, len(y) // n, L) if name.startswith("AR") else None
+    whole = []
+    if moseq is not None:
+        other = milliseconds(moseq, 5)
+        ratio = found.milliseconds / other
+        whole = [(name, found.milliseconds, "jax-moseq", other, ratio, "<= 0.33")]
+    return found, alone, whole
 
-            def stamp(trace, draw):
-                stamps.append((time.perf_counter(), *spent.values()))
 
-            pm.sample(
-                draws, tune=60, chains=1, step=steps, random_seed=1, progressbar=False,
-                compute_convergence_checks=False, callback=stamp,
-            )  # fmt: skip
-    total, *parts = 1e3 * np.median(np.diff(stamps[60:], axis=0), axis=0)
-    return total, dict(zip(spent, parts, strict=True))
+def shares(found):
+    """Rows (part, milliseconds, share) of an iteration."""
+    total, parts = found.milliseconds, found.parts
+    outside = total - sum(parts.values())
+    rows = [(part, float(ms), float(ms / total)) for part, ms in parts.items()]
+    rows += [("outside these (gathering, PyMC, trace)", float(outside), float(outside / total))]
+    return [*rows, ("whole iteration", float(total), 1.0)]
 
 
 def grids():
@@ -182,22 +148,20 @@ def grids():
 def main():
     logging.getLogger("pymc").setLevel(logging.ERROR)
     warnings.filterwarnings("ignore")
-    name, ours, reference, floor = ffbs()
-    rows = [(name, ours, reference, floor, ours / floor, "<= 1.5")]
-    for (name, ours, reference, floor), aim in zip(grid(), ("<= 0.25", ""), strict=True):
-        rows.append((name, ours, reference, floor, ours / floor, aim))
-    table("Kernels (one core)", rows)
-
-    total, parts = iteration()
-    inside = sum(parts.values())
-    rows = [(part, ms, ms / total) for part, ms in parts.items()]
-    rows += [("outside these (gathering, PyMC, trace)", total - inside, 1 - inside / total)]
-    rows += [("whole iteration", total, 1.0)]
-    table(
-        "One iteration at 100 x 189 frames, L = 40, fixed emissions (aim: outside <= 0.15)",
-        rows,
-        ("part", "ms", "share"),
-    )
+    rows = [
+        (name, ours, reference, floor, ours / floor, aim)
+        for (name, ours, reference, floor), aim in zip(grid(), ("<= 0.25", ""), strict=True)
+    ]
+    table("Self-persistence kernels", rows)
+    states, sweeps = [], []
+    for name in WORKLOADS:
+        found, alone, whole = workload(name)
+        states += alone
+        sweeps += whole
+        table(f"Iteration {name}", shares(found), ("part", "ms", "share"))
+    table("States alone, one thread", states)
+    if sweeps:
+        table("Complete iterations against peers", sweeps)
     table(
         "GridRhoStep, refine=True, 12 visited states: which grid",
         grids(),

@@ -1,27 +1,71 @@
 """Timing and printing shared by the benchmarks."""
 
+import contextlib
+import csv
 import time
+from pathlib import Path
 
 import numpy as np
+
+RESULTS = Path(__file__).parent / "results"
 
 
 def milliseconds(function, repeats=15):
     """Median wall time of a call in milliseconds, after one call to warm up."""
-    function()
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
+    return interleaved({"": function}, repeats)[""]
+
+
+def interleaved(functions, repeats=15):
+    """Median wall times in milliseconds of functions called in turn, after one call each.
+
+    In turn, so that what else the machine does falls on all of them alike.
+    """
+    for function in functions.values():
         function()
-        times.append(time.perf_counter() - start)
-    return 1e3 * float(np.median(times))
+    times = np.empty((repeats, len(functions)))
+    for i in range(repeats):
+        for j, function in enumerate(functions.values()):
+            start = time.perf_counter()
+            function()
+            times[i, j] = time.perf_counter() - start
+    return dict(zip(functions, (1e3 * np.median(times, axis=0)).tolist(), strict=True))
+
+
+@contextlib.contextmanager
+def stopwatch(places):
+    """Add up the time spent in functions while they run; yields {label: seconds}."""
+    spent = dict.fromkeys((label for label, _, _ in places), 0.0)
+    originals = [(owner, name, getattr(owner, name)) for _, owner, name in places]
+
+    def timed(label, function):
+        def wrapper(*args):
+            start = time.perf_counter()
+            out = function(*args)
+            spent[label] += time.perf_counter() - start
+            return out
+
+        return wrapper
+
+    for (label, owner, name), (_, _, function) in zip(places, originals, strict=True):
+        setattr(owner, name, timed(label, function))
+    try:
+        yield spent
+    finally:
+        for owner, name, function in originals:
+            setattr(owner, name, function)
 
 
 def table(title, rows, header=("what", "ms", "reference", "ms", "ratio", "aim")):
-    """Print rows as aligned columns under a title."""
+    """Print rows as aligned columns under a title, and save them in ``benchmarks/results``."""
     cells = [header] + [
-        tuple(f"{x:.2f}" if isinstance(x, float) else str(x) for x in row) for row in rows
+        tuple(f"{x:.3g}" if isinstance(x, float) else str(x) for x in row) for row in rows
     ]
     widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
     print(f"\n{title}")
     for row in cells:
-        print("  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)))
+        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        print("  " + line, flush=True)
+    RESULTS.mkdir(exist_ok=True)
+    name = "".join(c if c.isalnum() else "_" for c in title.split("(")[0].strip().lower())
+    with (RESULTS / f"{name}.csv").open("w", newline="") as file:
+        csv.writer(file).writerows(cells)

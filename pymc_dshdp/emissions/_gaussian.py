@@ -3,7 +3,7 @@
 import numpy as np
 
 from pymc_dshdp.kernels.emissions_statistics import triangularise
-from pymc_dshdp.kernels.emissions_tables import add_squares
+from pymc_dshdp.kernels.emissions_tables import squares_table
 
 __all__ = [
     "draw_posterior",
@@ -12,8 +12,6 @@ __all__ = [
     "prior_factor",
     "triangular_statistics",
 ]
-
-CHUNK_ELEMENTS = 1_000_000
 
 
 def _cholesky(matrices):
@@ -33,7 +31,7 @@ def _cholesky(matrices):
 def gaussian_table(y_and_x, coefficients, covariances):
     """Table of N(y_t; A_k x_t, Sigma_k) log-densities.
 
-    One matrix product projects every (y_t, x_t) on the whitened residuals of all states,
+    One matrix product takes every (y_t, x_t) to the whitened residuals of all states,
     ``[y x] [W_k'; -(W_k A_k)']`` with W_k the inverse Cholesky factor. Unlike an expansion of the
     square, this loses nothing when residuals are small beside the data.
 
@@ -48,20 +46,13 @@ def gaussian_table(y_and_x, coefficients, covariances):
     ndarray of shape (T, L)
         NaN for a covariance that is not positive definite.
     """
-    T, m = y_and_x.shape
-    L, d, _ = coefficients.shape
+    d = covariances.shape[1]
     roots = _cholesky(covariances)
     whiten = np.linalg.solve(roots, np.broadcast_to(np.eye(d), roots.shape))
-    projection = np.concatenate([whiten, -whiten @ coefficients], axis=2)
-    projection = np.ascontiguousarray(projection.reshape(L * d, m).T)
+    projections = np.concatenate([whiten, -whiten @ coefficients], axis=2)
     log_scales = np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(axis=1)
     constant = -log_scales - 0.5 * d * np.log(2.0 * np.pi)
-    out = np.empty((T, L))
-    rows = max(1, CHUNK_ELEMENTS // (L * d))
-    for low in range(0, T, rows):
-        part = y_and_x[low : low + rows] @ projection
-        add_squares(part.reshape(len(part), L, d), constant, out[low : low + rows])
-    return out
+    return squares_table(y_and_x, projections, constant)
 
 
 def triangular_statistics(z, rows, n_states):

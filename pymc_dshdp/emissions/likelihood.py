@@ -201,6 +201,10 @@ class TableTerm:
         if rv in model.observed_RVs:
             self._likelihood.data({})
 
+    def __call__(self, point):
+        """Table of shape (T, L)."""
+        return self.rows(point)(0, self._likelihood.T)
+
     def rows(self, point):
         """Return a function that evaluates rows low..high - 1 of the table."""
         parameters = [self._likelihood.arrange(x) for x in self._parameters(point)]

@@ -5,6 +5,8 @@ import math
 import numpy as np
 from numba import njit
 
+from pymc_dshdp.kernels.products import TALL, WIDTH, multiply_tall
+
 
 @njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
 def normal_table(y, mean, scale):
@@ -76,12 +78,46 @@ def category_table(y, log_probabilities):
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
-def add_squares(projected, constant, out):
-    """out[t, k] = constant[k] - 0.5 sum_i projected[t, k, i]^2."""
-    T, L, d = projected.shape
-    for t in range(T):
-        for k in range(L):
-            total = 0.0
-            for i in range(d):
-                total += projected[t, k, i] * projected[t, k, i]
-            out[t, k] = constant[k] - 0.5 * total
+def squares_table(rows, projections, constant):
+    """Table of constant_k - |B_k x_t|^2 / 2, four rows at a time with the sums in registers.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (T, m)
+        x.
+    projections : ndarray of shape (L, d, m)
+        B.
+    constant : ndarray of shape (L,)
+
+    Returns
+    -------
+    ndarray of shape (T, L)
+    """
+    T, m = rows.shape
+    L, d, _ = projections.shape
+    columns = -(-L // WIDTH) * WIDTH
+    matrix = np.zeros((m, d * columns))
+    for k in range(L):
+        for i in range(d):
+            for j in range(m):
+                matrix[j, i * columns + k] = projections[k, i, j]
+    every = np.arange(m)
+    four, projected = np.zeros((TALL, m)), np.empty((TALL, d * columns))
+    total = np.empty(columns)
+    out = np.empty((T, L))
+    for low in range(0, T, TALL):
+        here = min(TALL, T - low)
+        for r in range(here):
+            for j in range(m):
+                four[r, j] = rows[low + r, j]
+        multiply_tall(four, every, m, matrix, projected)
+        for r in range(here):
+            for k in range(columns):
+                total[k] = projected[r, k] * projected[r, k]
+            for i in range(1, d):
+                for k in range(columns):
+                    x = projected[r, i * columns + k]
+                    total[k] += x * x
+            for k in range(L):
+                out[low + r, k] = constant[k] - 0.5 * total[k]
+    return out

@@ -1,0 +1,137 @@
+"""Data and models of the sizes that are timed, and complete sampling iterations of them."""
+
+import time
+from typing import NamedTuple
+
+import numpy as np
+import pymc as pm
+
+import pymc_dshdp as dshdp
+from benchmarks.timing import stopwatch
+from pymc_dshdp.kernels import persistence, transitions
+from pymc_dshdp.loglik import LogLikelihoodTable
+from pymc_dshdp.steps import ConjugateStep, _common, weak_limit
+
+
+class Sweep(NamedTuple):
+    """Times of the iterations of one chain.
+
+    Attributes
+    ----------
+    milliseconds : float
+        Median of an iteration, everything that PyMC does included.
+    parts : dict
+        Median milliseconds of its parts.
+    filter_arguments : tuple
+        Arguments of the last draw of the states: (rows, L, pi_init, P, lengths, uniforms, ...).
+    """
+
+    milliseconds: float
+    parts: dict
+    filter_arguments: tuple
+
+
+def path(rng, T, n_states, stay):
+    """Draw states that last 1 / (1 - stay) frames on average."""
+    starts = np.flatnonzero(np.append(True, rng.random(T - 1) > stay))
+    runs = np.diff(np.append(starts, T))
+    return np.repeat(rng.integers(n_states, size=runs.size), runs)
+
+
+def autoregression(n=100, T=189, d=9, L=40):
+    """AR: noisy rotations of 12 kinds in 9 dimensions."""
+    rng = np.random.default_rng(1)
+    z = path(rng, n * T, 12, 0.9)
+    A = np.array([0.95 * np.linalg.qr(rng.normal(size=(d, d)))[0] for _ in range(12)])
+    y = np.zeros((n * T, d))
+    for t in range(1, n * T):
+        y[t] = A[z[t]] @ y[t - 1] + 0.3 * rng.normal(size=d)
+    with pm.Model() as model:
+        prior = dshdp.DSHDP("hmm", n_states=L)
+        states = dshdp.HiddenStates("z", prior, lengths=[T] * n)
+        coefficients, covariances = dshdp.MatrixNormalInverseWishart(
+            "ar", data=y, intercept=True, n_states=L
+        )
+        dshdp.SwitchingVAR("y", coefficients, covariances, states, observed=y, intercept=True)
+    return model, z, y
+
+
+def poisson_cells(n=8, T=500, C=100, L=200):
+    """PO: counts of 100 cells in 30 states."""
+    rng = np.random.default_rng(2)
+    z = path(rng, n * T, 30, 0.9)
+    y = rng.poisson(rng.gamma(1.0, 1.0, (30, C))[z])
+    with pm.Model() as model:
+        prior = dshdp.DSHDP("hmm", n_states=L)
+        states = dshdp.HiddenStates("z", prior, lengths=[T] * n)
+        rate = pm.Gamma("rate", 1.0, 1.0, shape=(L, C))
+        pm.Poisson("y", rate[states], observed=y)
+    return model, z, y
+
+
+def gaussian(lengths=(100_000,), L=20):
+    """GA: one channel, 10 means apart by two standard deviations."""
+    rng = np.random.default_rng(3)
+    z = path(rng, sum(lengths), 10, 0.95)
+    y = 2.0 * z + rng.normal(size=z.size)
+    with pm.Model() as model:
+        prior = dshdp.DSHDP("hmm", n_states=L)
+        states = dshdp.HiddenStates("z", prior, lengths=list(lengths))
+        mean = pm.Normal("mean", 10.0, 10.0, shape=L)
+        pm.Normal("y", mean[states], 1.0, observed=y)
+    return model, z, y
+
+
+def vectors(T=1_000_000, L=20, d=3):
+    """One million frames of 3 channels, means and covariances unknown."""
+    rng = np.random.default_rng(4)
+    z = path(rng, T, 10, 0.95)
+    y = rng.normal(0.0, 4.0, (10, d))[z] + rng.normal(size=(T, d))
+    with pm.Model() as model:
+        prior = dshdp.DSHDP("hmm", n_states=L)
+        states = dshdp.HiddenStates("z", prior, length=T)
+        mean, covariance = dshdp.NormalInverseWishart("niw", data=y, n_states=L)
+        pm.MvNormal("y", mean[states], covariance[states], observed=y)
+    return model, z, y
+
+
+def sweep(model, z, draws, var_names=None, threads=1):
+    """Sample from the true path on and time every iteration; returns a ``Sweep``."""
+    captured = []
+
+    def sample_paths(*args):
+        captured[:] = args
+        return original(*args)
+
+    original, weak_limit.sample_paths = weak_limit.sample_paths, sample_paths
+    places = [
+        ("table", LogLikelihoodTable, "rows"),
+        ("states (with the table)", weak_limit, "sample_paths"),
+        ("emission parameters", ConjugateStep, "step"),
+        ("counts", _common, "path_counts"),
+        *(
+            ("transition block", transitions, name)
+            for name in ("transition_matrix", "split_counts", "transition_block")
+        ),
+        *(
+            ("self-persistence block", persistence, name)
+            for name in ("propose_persistence", "accept_persistence")
+        ),
+    ]
+    stamps = []
+    try:
+        with stopwatch(places) as spent, model:
+
+            def stamp(trace, draw):
+                stamps.append((time.perf_counter(), *spent.values()))
+
+            pm.sample(
+                draws, tune=0, chains=1, cores=1, random_seed=1, progressbar=False,
+                initvals={"z": z.astype("int8" if z.max() < 127 else "int16")},
+                step=[dshdp.WeakLimitFFBS([model["z"]], threads=threads)],
+                compute_convergence_checks=False, callback=stamp, var_names=var_names,
+            )  # fmt: skip
+    finally:
+        weak_limit.sample_paths = original
+    total, *parts = 1e3 * np.median(np.diff(stamps[min(3, draws // 3) :], axis=0), axis=0)
+    return Sweep(total, dict(zip(spent, parts, strict=True)), tuple(captured))
