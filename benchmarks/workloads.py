@@ -10,7 +10,7 @@ import pymc_dshdp as dshdp
 from benchmarks.timing import stopwatch
 from pymc_dshdp.kernels import persistence, transitions
 from pymc_dshdp.loglik import LogLikelihoodTable
-from pymc_dshdp.steps import ConjugateStep, _common, weak_limit
+from pymc_dshdp.steps import ConjugateStep, _common, transition
 
 
 class Sweep(NamedTuple):
@@ -103,10 +103,10 @@ def sweep(model, z, draws, var_names=None, threads=1):
         captured[:] = args
         return original(*args)
 
-    original, weak_limit.sample_paths = weak_limit.sample_paths, sample_paths
+    original, transition.sample_paths = transition.sample_paths, sample_paths
     places = [
         ("table", LogLikelihoodTable, "rows"),
-        ("states (with the table)", weak_limit, "sample_paths"),
+        ("states (with the table)", transition, "sample_paths"),
         ("emission parameters", ConjugateStep, "step"),
         ("counts", _common, "path_counts"),
         *(
@@ -132,6 +132,6 @@ def sweep(model, z, draws, var_names=None, threads=1):
                 compute_convergence_checks=False, callback=stamp, var_names=var_names,
             )  # fmt: skip
     finally:
-        weak_limit.sample_paths = original
+        transition.sample_paths = original
     total, *parts = 1e3 * np.median(np.diff(stamps[min(3, draws // 3) :], axis=0), axis=0)
     return Sweep(total, dict(zip(spent, parts, strict=True)), tuple(captured))
