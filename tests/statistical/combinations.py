@@ -1,0 +1,146 @@
+"""The combinations that the calibration suite runs: every feasible pair of levels occurs in one.
+
+``test_combinations.py`` checks that claim. Levels that cannot meet, and why:
+
+* the parametric prior has no shared weights, which the direct sampler needs;
+* a masked observation is two terms of the model, so that nothing is integrated out, and its
+  parameters are constants here, because they are no longer conjugate;
+* only univariate families and whole categories are masked;
+* what has no family, or has matrices for parameters, is not integrated out.
+"""
+
+from typing import NamedTuple
+
+PRIORS = ("ds", "sticky", "hdp", "fixed")
+WEIGHTS = ("weak-limit", "stick-breaking", "given")
+SAMPLERS = ("ffbs", "direct-collapsed", "direct-kept")
+LAYOUTS = ("one", "ragged", "missing")
+COLLAPSED = ("poisson", "normal-mean", "exponential", "binomial", "categorical", "multinomial")
+KEPT = ("normal-variance", "mvnormal", "normal-wishart", "autoregression", "laplace")
+FAMILIES = COLLAPSED + KEPT
+MASKED = ("poisson", "normal-mean", "exponential", "binomial", "categorical", "normal-variance",
+          "laplace")  # fmt: skip
+
+
+class Combination(NamedTuple):
+    """One model and sampler; ``refine`` is False where (phi, eta) lie on the grid's midpoints."""
+
+    prior: str
+    weights: str
+    sampler: str
+    family: str
+    layout: str
+    refine: bool = True
+
+    @property
+    def name(self):
+        parts = self[:5] if self.refine else (*self[:5], "midpoints")
+        return "/".join(parts)
+
+
+def feasible(c):
+    """Whether the levels can meet."""
+    if (c.prior == "fixed") != (c.weights == "given"):
+        return False
+    if c.prior == "fixed" and c.sampler != "ffbs":
+        return False
+    if c.sampler == "direct-collapsed" and (c.family not in COLLAPSED or c.layout == "missing"):
+        return False
+    return c.layout != "missing" or c.family in MASKED
+
+
+def by_name(name):
+    """The combination of this name."""
+    return next(c for c in EVERY if c.name == name)
+
+
+COVERING = [
+    Combination("ds", "weak-limit", "ffbs", "poisson", "missing"),
+    Combination("ds", "weak-limit", "ffbs", "autoregression", "one"),
+    Combination("ds", "weak-limit", "direct-collapsed", "categorical", "ragged"),
+    Combination("ds", "weak-limit", "direct-kept", "normal-wishart", "one"),
+    Combination("ds", "stick-breaking", "ffbs", "normal-mean", "ragged"),
+    Combination("ds", "stick-breaking", "ffbs", "laplace", "missing"),
+    Combination("ds", "stick-breaking", "direct-collapsed", "exponential", "ragged"),
+    Combination("ds", "stick-breaking", "direct-collapsed", "binomial", "one"),
+    Combination("ds", "stick-breaking", "direct-kept", "multinomial", "ragged"),
+    Combination("ds", "stick-breaking", "direct-kept", "normal-variance", "one"),
+    Combination("ds", "stick-breaking", "direct-kept", "mvnormal", "ragged"),
+    Combination("sticky", "weak-limit", "ffbs", "normal-variance", "ragged"),
+    Combination("sticky", "weak-limit", "ffbs", "mvnormal", "one"),
+    Combination("sticky", "weak-limit", "direct-collapsed", "poisson", "one"),
+    Combination("sticky", "weak-limit", "direct-collapsed", "binomial", "ragged"),
+    Combination("sticky", "weak-limit", "direct-kept", "normal-mean", "missing"),
+    Combination("sticky", "weak-limit", "direct-kept", "categorical", "one"),
+    Combination("sticky", "weak-limit", "direct-kept", "multinomial", "one"),
+    Combination("sticky", "weak-limit", "direct-kept", "laplace", "ragged"),
+    Combination("sticky", "stick-breaking", "ffbs", "normal-wishart", "ragged"),
+    Combination("sticky", "stick-breaking", "direct-collapsed", "exponential", "one"),
+    Combination("sticky", "stick-breaking", "direct-kept", "autoregression", "ragged"),
+    Combination("hdp", "weak-limit", "ffbs", "autoregression", "one"),
+    Combination("hdp", "weak-limit", "direct-collapsed", "multinomial", "ragged"),
+    Combination("hdp", "weak-limit", "direct-kept", "exponential", "missing"),
+    Combination("hdp", "weak-limit", "direct-kept", "binomial", "missing"),
+    Combination("hdp", "weak-limit", "direct-kept", "laplace", "ragged"),
+    Combination("hdp", "stick-breaking", "ffbs", "categorical", "missing"),
+    Combination("hdp", "stick-breaking", "ffbs", "normal-wishart", "one"),
+    Combination("hdp", "stick-breaking", "direct-collapsed", "normal-mean", "ragged"),
+    Combination("hdp", "stick-breaking", "direct-kept", "poisson", "ragged"),
+    Combination("hdp", "stick-breaking", "direct-kept", "normal-variance", "one"),
+    Combination("hdp", "stick-breaking", "direct-kept", "mvnormal", "one"),
+    Combination("fixed", "given", "ffbs", "poisson", "ragged"),
+    Combination("fixed", "given", "ffbs", "normal-mean", "one"),
+    Combination("fixed", "given", "ffbs", "exponential", "ragged"),
+    Combination("fixed", "given", "ffbs", "binomial", "ragged"),
+    Combination("fixed", "given", "ffbs", "categorical", "ragged"),
+    Combination("fixed", "given", "ffbs", "multinomial", "one"),
+    Combination("fixed", "given", "ffbs", "normal-variance", "missing"),
+    Combination("fixed", "given", "ffbs", "mvnormal", "one"),
+    Combination("fixed", "given", "ffbs", "normal-wishart", "one"),
+    Combination("fixed", "given", "ffbs", "autoregression", "ragged"),
+    Combination("fixed", "given", "ffbs", "laplace", "one"),
+]
+"""Pairwise covering: each pair of levels of two factors, where feasible, is in one of these."""
+
+BESIDE = [
+    Combination("ds", "weak-limit", "ffbs", "normal-mean", "ragged", refine=False),
+    Combination("ds", "stick-breaking", "direct-collapsed", "poisson", "one", refine=False),
+    Combination("fixed", "given", "ffbs", "bernoulli", "one"),
+]
+"""The paper's model, whose prior of (phi, eta) lies on the midpoints of a grid; one trial."""
+
+EVERY = COVERING + BESIDE
+
+SUBSET = [
+    Combination("ds", "weak-limit", "ffbs", "poisson", "missing"),
+    Combination("ds", "weak-limit", "ffbs", "autoregression", "one"),
+    Combination("ds", "weak-limit", "direct-collapsed", "categorical", "ragged"),
+    Combination("ds", "weak-limit", "direct-kept", "normal-wishart", "one"),
+    Combination("ds", "stick-breaking", "ffbs", "normal-mean", "ragged"),
+    Combination("ds", "stick-breaking", "direct-kept", "normal-variance", "one"),
+    Combination("sticky", "weak-limit", "ffbs", "mvnormal", "one"),
+    Combination("sticky", "weak-limit", "direct-collapsed", "poisson", "one"),
+    Combination("sticky", "stick-breaking", "direct-collapsed", "exponential", "one"),
+    Combination("hdp", "weak-limit", "direct-collapsed", "multinomial", "ragged"),
+    Combination("fixed", "given", "ffbs", "binomial", "ragged"),
+    Combination("fixed", "given", "ffbs", "bernoulli", "one"),
+]
+"""What a default run of the tests does: every prior, both weights, every sampler, every family."""
+
+CALIBRATED = [
+    Combination("ds", "weak-limit", "ffbs", "poisson", "missing"),
+    Combination("ds", "stick-breaking", "ffbs", "normal-mean", "ragged"),
+    Combination("sticky", "stick-breaking", "direct-collapsed", "exponential", "one"),
+    Combination("hdp", "stick-breaking", "ffbs", "categorical", "missing"),
+    Combination("ds", "weak-limit", "direct-collapsed", "categorical", "ragged"),
+    Combination("sticky", "weak-limit", "ffbs", "mvnormal", "one"),
+    Combination("fixed", "given", "ffbs", "autoregression", "ragged"),
+    Combination("ds", "stick-breaking", "direct-kept", "normal-variance", "one"),
+    Combination("hdp", "weak-limit", "direct-collapsed", "multinomial", "ragged"),
+    Combination("sticky", "weak-limit", "direct-kept", "normal-mean", "missing"),
+    Combination("ds", "stick-breaking", "direct-collapsed", "binomial", "one"),
+    Combination("fixed", "given", "ffbs", "normal-wishart", "one"),
+]
+"""Those under simulation-based calibration."""
+
+SUBSET_CALIBRATED = CALIBRATED[:2]

@@ -1,0 +1,369 @@
+"""Emission families of the calibration suite: declared for the model, and simulated in NumPy.
+
+A family has, beside what it declares in PyMC, a prior simulator, a data simulator and densities
+that share no code with the package. Sizes: n draws, L states, T time points; parameters have
+shape (n, L, ...), and ``at`` holds them at the states of each time point, (n, T, ...).
+"""
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from scipy import special, stats
+
+import pymc_dshdp as dshdp
+
+L = 4
+SCALE = np.array([[1.5, 0.4], [0.4, 1.0]])
+NOISE = np.array([[0.8, -0.2], [-0.2, 0.5]])
+REGRESSORS = np.diag([0.1, 0.2, 0.5])
+WEIGHTS = np.array([0.5, 1.0, 2.0])
+
+
+def centred_logs(p):
+    logs = np.log(p)
+    return logs[..., :-1] - logs.mean(axis=-1, keepdims=True)
+
+
+def simplex(value):
+    logs = np.concatenate([value, -value.sum(axis=-1, keepdims=True)], axis=-1)
+    return special.softmax(logs, axis=-1)
+
+
+def packed_root(covariance):
+    root = np.linalg.cholesky(covariance)
+    i, j = np.tril_indices(covariance.shape[-1])
+    packed = root[..., i, j]
+    return np.where(i == j, np.log(np.where(i == j, packed, 1.0)), packed)
+
+
+def covariance(packed):
+    i, j = np.tril_indices(2)
+    root = np.zeros((*packed.shape[:-1], 2, 2))
+    root[..., i, j] = np.where(i == j, np.exp(np.where(i == j, packed, 0.0)), packed)
+    return root @ np.swapaxes(root, -1, -2)
+
+
+# Suffix of the value variable, natural -> value, value -> natural.
+SCALES = {
+    "natural": ("", np.asarray, np.asarray),
+    "log": ("_log__", np.log, np.exp),
+    "logit": ("_logodds__", special.logit, special.expit),
+    "simplex": ("_simplex__", centred_logs, simplex),
+    "covariance": ("_cholesky__", packed_root, covariance),
+}
+
+
+def value_points(family, parameters):
+    """Value variables by name, from a family's natural parameters by name."""
+    out = {}
+    for name, scale in family.scales.items():
+        suffix, value, _ = SCALES[scale]
+        out[f"{name}{suffix}"] = value(parameters[name])
+    return out
+
+
+def normal_logpdf(x, covariance):
+    """Of centred vectors (..., d) under covariances (..., d, d)."""
+    quadratic = (x * np.linalg.solve(covariance, x[..., None])[..., 0]).sum(axis=-1)
+    log_det = np.linalg.slogdet(covariance)[1]
+    return -0.5 * (quadratic + log_det + x.shape[-1] * np.log(2.0 * np.pi))
+
+
+def normal_draw(rng, covariance, shape):
+    root = np.linalg.cholesky(covariance)
+    return (root @ rng.standard_normal((*shape, covariance.shape[-1], 1)))[..., 0]
+
+
+def inverse_wishart(rng, n, degrees):
+    return stats.invwishart.rvs(degrees, SCALE, size=n * L, random_state=rng).reshape(n, L, 2, 2)
+
+
+def inverse_wishart_logpdf(covariance, degrees):
+    """Up to a constant, and in one coordinate system or another: a statistic, not a density."""
+    trace = np.trace(
+        np.linalg.solve(covariance, np.broadcast_to(SCALE, covariance.shape)), 0, -2, -1
+    )
+    return -0.5 * (degrees + 3.0) * np.linalg.slogdet(covariance)[1] - 0.5 * trace
+
+
+class Poisson:
+    shape, dtype, scales = (2,), int, {"rate": "log"}
+
+    def parameters():
+        return (pm.Gamma("rate", 2.0, 0.5, shape=(L, 2)),)
+
+    def likelihood(z, y, rate):
+        pm.Poisson("y", rate[z], observed=y)
+
+    def prior(rng, n):
+        return {"rate": rng.gamma(2.0, 2.0, (n, L, 2))}
+
+    def log_prior(rate):
+        return stats.gamma.logpdf(rate, 2.0, scale=2.0)
+
+    def simulate(rng, lengths, rate):
+        return rng.poisson(rate)
+
+    def log_density(lengths, y, rate):
+        return stats.poisson.logpmf(y, rate).sum(axis=-1)
+
+
+class NormalMean:
+    shape, dtype, scales = (), float, {"mean": "natural"}
+
+    def parameters():
+        return (pm.Normal("mean", 0.0, 2.0, shape=L),)
+
+    def likelihood(z, y, mean):
+        pm.Normal("y", mean[z], 1.0, observed=y)
+
+    def prior(rng, n):
+        return {"mean": rng.normal(0.0, 2.0, (n, L))}
+
+    def log_prior(mean):
+        return stats.norm.logpdf(mean, 0.0, 2.0)
+
+    def simulate(rng, lengths, mean):
+        return mean + rng.standard_normal(mean.shape)
+
+    def log_density(lengths, y, mean):
+        return stats.norm.logpdf(y, mean)
+
+
+class NormalVariance:
+    shape, dtype, scales = (2,), float, {"mean": "natural", "variance": "log"}
+
+    def parameters():
+        mean = pm.Normal("mean", 0.5, 1.5, shape=(L, 2))
+        return mean, pm.InverseGamma("variance", 6.0, 5.0, shape=(L, 2))
+
+    def likelihood(z, y, mean, variance):
+        variance = pt.as_tensor(variance)
+        pm.Normal("y", mean[z], pm.math.sqrt(variance[z]), observed=y)
+
+    def prior(rng, n):
+        variance = 5.0 / rng.gamma(6.0, 1.0, (n, L, 2))
+        return {"mean": rng.normal(0.5, 1.5, (n, L, 2)), "variance": variance}
+
+    def log_prior(mean, variance):
+        return stats.norm.logpdf(mean, 0.5, 1.5) + stats.invgamma.logpdf(variance, 6.0, scale=5.0)
+
+    def simulate(rng, lengths, mean, variance):
+        return rng.normal(mean, np.sqrt(variance))
+
+    def log_density(lengths, y, mean, variance):
+        return stats.norm.logpdf(y, mean, np.sqrt(variance)).sum(axis=-1)
+
+
+class Exponential:
+    shape, dtype, scales = (2,), float, {"rate": "log"}
+
+    def parameters():
+        return (pm.Gamma("rate", 4.0, 2.0, shape=(L, 2)),)
+
+    def likelihood(z, y, rate):
+        pm.Exponential("y", rate[z], observed=y)
+
+    def prior(rng, n):
+        return {"rate": rng.gamma(4.0, 0.5, (n, L, 2))}
+
+    def log_prior(rate):
+        return stats.gamma.logpdf(rate, 4.0, scale=0.5)
+
+    def simulate(rng, lengths, rate):
+        return rng.exponential(1.0 / rate)
+
+    def log_density(lengths, y, rate):
+        return (np.log(rate) - rate * y).sum(axis=-1)
+
+
+class Binomial:
+    shape, dtype, scales = (2,), int, {"p": "logit"}
+    trials = 3
+
+    def parameters():
+        return (pm.Beta("p", 1.5, 0.8, shape=(L, 2)),)
+
+    def likelihood(z, y, p):
+        pm.Binomial("y", Binomial.trials, p[z], observed=y)
+
+    def prior(rng, n):
+        return {"p": rng.beta(1.5, 0.8, (n, L, 2))}
+
+    def log_prior(p):
+        return stats.beta.logpdf(p, 1.5, 0.8)
+
+    def simulate(rng, lengths, p):
+        return rng.binomial(3, p)
+
+    def log_density(lengths, y, p):
+        return (special.xlogy(y, p) + special.xlog1py(3 - y, -p)).sum(axis=-1)
+
+
+class Bernoulli:
+    shape, dtype, scales = (2,), int, {"p": "logit"}
+    parameters, prior, log_prior = Binomial.parameters, Binomial.prior, Binomial.log_prior
+
+    def likelihood(z, y, p):
+        pm.Bernoulli("y", p[z], observed=y)
+
+    def simulate(rng, lengths, p):
+        return rng.binomial(1, p)
+
+    def log_density(lengths, y, p):
+        return (special.xlogy(y, p) + special.xlog1py(1 - y, -p)).sum(axis=-1)
+
+
+class Categorical:
+    shape, dtype, scales = (), int, {"p": "simplex"}
+
+    def parameters():
+        return (pm.Dirichlet("p", WEIGHTS, shape=(L, 3)),)
+
+    def likelihood(z, y, p):
+        pm.Categorical("y", p=p[z], observed=y)
+
+    def prior(rng, n):
+        return {"p": rng.dirichlet(WEIGHTS, (n, L))}
+
+    def log_prior(p):
+        return special.xlogy(WEIGHTS, p).sum(axis=-1)
+
+    def simulate(rng, lengths, p):
+        return (rng.random(p.shape[:-1])[..., None] > p.cumsum(axis=-1)[..., :-1]).sum(axis=-1)
+
+    def log_density(lengths, y, p):
+        return np.log(np.take_along_axis(p, y[..., None], axis=-1)[..., 0])
+
+
+class Multinomial:
+    shape, dtype, scales = (3,), int, {"p": "simplex"}
+    first = (4, 0, 0)
+    parameters, prior, log_prior = Categorical.parameters, Categorical.prior, Categorical.log_prior
+
+    def likelihood(z, y, p):
+        pm.Multinomial("y", 4, p[z], observed=y)
+
+    def simulate(rng, lengths, p):
+        return rng.multinomial(4, p)
+
+    def log_density(lengths, y, p):
+        return special.xlogy(y, p).sum(axis=-1)
+
+
+class MvNormal:
+    shape, dtype, scales = (2,), float, {"mean": "natural"}
+    centre = np.array([0.5, -0.5])
+
+    def parameters():
+        return (pm.MvNormal("mean", MvNormal.centre, SCALE, shape=(L, 2)),)
+
+    def likelihood(z, y, mean):
+        pm.MvNormal("y", mean[z], NOISE, observed=y)
+
+    def prior(rng, n):
+        return {"mean": MvNormal.centre + normal_draw(rng, SCALE, (n, L))}
+
+    def log_prior(mean):
+        return normal_logpdf(mean - MvNormal.centre, SCALE)
+
+    def simulate(rng, lengths, mean):
+        return mean + normal_draw(rng, NOISE, mean.shape[:-1])
+
+    def log_density(lengths, y, mean):
+        return normal_logpdf(y - mean, NOISE)
+
+
+class NormalInverseWishart:
+    shape, dtype, scales = (2,), float, {"g_mu": "natural", "g_Sigma": "covariance"}
+
+    def parameters():
+        return dshdp.NormalInverseWishart("g", S0=SCALE, n0=9.0, k0=0.6, n_states=L)
+
+    def likelihood(z, y, mean, covariance):
+        pm.MvNormal("y", mean[z], covariance[z], observed=y)
+
+    def prior(rng, n):
+        covariance = inverse_wishart(rng, n, 9.0)
+        mean = normal_draw(rng, covariance / 0.6, (n, L))
+        return {"g_mu": mean, "g_Sigma": covariance}
+
+    def log_prior(mean, covariance):
+        return normal_logpdf(mean, covariance / 0.6) + inverse_wishart_logpdf(covariance, 9.0)
+
+    def simulate(rng, lengths, mean, covariance):
+        return mean + normal_draw(rng, covariance, mean.shape[:-1])
+
+    def log_density(lengths, y, mean, covariance):
+        return normal_logpdf(y - mean, covariance)
+
+
+class Autoregression:
+    shape, dtype, scales = (2,), float, {"ar_A": "natural", "ar_Sigma": "covariance"}
+
+    def parameters():
+        return dshdp.MatrixNormalInverseWishart(
+            "ar", S0=SCALE, n0=9.0, V0=REGRESSORS, n_states=L, intercept=True
+        )
+
+    def likelihood(z, y, A, covariance):
+        dshdp.SwitchingVAR("y", A, covariance, z, observed=y, intercept=True)
+
+    def prior(rng, n):
+        covariance = inverse_wishart(rng, n, 9.0)
+        rows = np.linalg.cholesky(covariance) @ rng.standard_normal((n, L, 2, 3))
+        return {"ar_A": rows @ np.sqrt(REGRESSORS), "ar_Sigma": covariance}
+
+    def log_prior(A, covariance):
+        columns = np.moveaxis(A, -1, 0) / np.sqrt(np.diag(REGRESSORS))[:, None, None, None]
+        density = sum(normal_logpdf(column, covariance) for column in columns)
+        return density + inverse_wishart_logpdf(covariance, 9.0)
+
+    def simulate(rng, lengths, A, covariance):
+        noise = normal_draw(rng, covariance, A.shape[:2])
+        y = np.zeros(noise.shape)
+        starts = set(np.cumsum([0, *lengths])[:-1])
+        for t in range(y.shape[1]):
+            if t not in starts:
+                mean = (A[:, t, :, :2] @ y[:, t - 1, :, None])[..., 0] + A[:, t, :, 2]
+                y[:, t] = mean + noise[:, t]
+        return y
+
+    def log_density(lengths, y, A, covariance):
+        before = np.concatenate([y[:, :1], y[:, :-1]], axis=1)
+        mean = (A[..., :2] @ before[..., None])[..., 0] + A[..., 2]
+        density = normal_logpdf(y - mean, covariance)
+        density[:, np.cumsum([0, *lengths])[:-1]] = 0.0
+        return density
+
+
+class Laplace:
+    """No family of the package: its table comes from the log-density graph, theta from PyMC."""
+
+    shape, dtype, scales = (), float, {"mean": "natural"}
+    parameters, prior, log_prior = NormalMean.parameters, NormalMean.prior, NormalMean.log_prior
+
+    def likelihood(z, y, mean):
+        pm.Laplace("y", mean[z], 1.0, observed=y)
+
+    def simulate(rng, lengths, mean):
+        return rng.laplace(mean, 1.0)
+
+    def log_density(lengths, y, mean):
+        return stats.laplace.logpdf(y, mean)
+
+
+FAMILIES = {
+    "poisson": Poisson,
+    "normal-mean": NormalMean,
+    "normal-variance": NormalVariance,
+    "exponential": Exponential,
+    "binomial": Binomial,
+    "bernoulli": Bernoulli,
+    "categorical": Categorical,
+    "multinomial": Multinomial,
+    "mvnormal": MvNormal,
+    "normal-wishart": NormalInverseWishart,
+    "autoregression": Autoregression,
+    "laplace": Laplace,
+}
