@@ -45,10 +45,10 @@ class _MvNormal(Family):
         """Squared whitened residuals and log determinants."""
         _, columns, centre = data
         mean = mean - centre
-        return sum(
-            gaussian_table(columns[c], mean[:, c, :, None], covariance[:, c])
-            for c in range(len(columns))
-        )
+        table = gaussian_table(columns[0], mean[:, 0, :, None], covariance[:, 0])
+        for c in range(1, len(columns)):
+            table += gaussian_table(columns[c], mean[:, c, :, None], covariance[:, c])
+        return table
 
     def unlink(self, position, node):
         """Undo the broadcast of the mean with the covariance."""
