@@ -3,7 +3,7 @@
 import numpy as np
 import pymc as pm
 import pytest
-from emissions import test_geweke as families
+import small_families as families
 from geweke import assert_same_means
 from test_geweke_steps import HYPER, LENGTHS, L, gaussian_model, natural_values, point_of
 from tiny_model import (
