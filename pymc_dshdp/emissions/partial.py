@@ -98,8 +98,12 @@ class PartialNormal:
             for c in range(self._C):
                 yield seen, missing, c, rows[rows % self._C == c]
 
-    def __call__(self, point):
-        """Table of shape (T, L)."""
+    def rows(self, point):
+        """Return a function that gives rows low..high - 1 of the table."""
+        table = self._table(point)
+        return lambda low, high: table[low:high].copy()
+
+    def _table(self, point):
         mean, covariance = self._read(point)
         table = np.zeros((self._likelihood.T, len(mean)))
         for seen, _, c, rows in self._groups():

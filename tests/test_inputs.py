@@ -1,0 +1,143 @@
+"""Data as people have them: containers, dtypes, memory layouts, labels."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pymc as pm
+import pytensor
+import pytest
+import xarray as xr
+from models import python_graphs
+
+import pymc_dshdp as dshdp
+
+pytestmark = pytest.mark.filterwarnings("ignore:Data in .* contains missing")
+X = np.array([0.0, 1.0, 2.0, 3.0, 4.0, 5.0])
+TABLE = np.column_stack([X, X[::-1]])
+DAYS = pd.date_range("2024-01-01", periods=6)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    python_graphs(monkeypatch)
+    with pytensor.config.change_flags(mode="FAST_COMPILE"):
+        yield
+
+
+def frozen(array):
+    array = array.copy()
+    array.flags.writeable = False
+    return array
+
+
+def table_of(observed, kind):
+    """The likelihood table at the starting point, from what the user passes as ``observed``."""
+    with pm.Model() as model:
+        z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", n_states=2), length=6)
+        if kind == "normal":
+            pm.Normal("y", pm.math.stack([0.0, 1.0])[z], 1.0, observed=observed)
+        elif kind == "poisson":
+            pm.Poisson("y", pm.math.stack([1.0, 4.0])[z], observed=observed)
+        elif kind == "bernoulli":
+            pm.Bernoulli("y", pm.math.stack([0.2, 0.7])[z], observed=observed)
+        else:
+            means = pm.math.stack([np.zeros(2), np.ones(2)])
+            pm.MvNormal("y", means[z], np.eye(2), observed=observed)
+        step = dshdp.WeakLimitFFBS([z])
+    return step._priors[0].tables[0](model.initial_point())
+
+
+@pytest.mark.parametrize(
+    ("observed", "kind", "plain"),
+    [
+        (list(X), "normal", X),
+        (X.astype("float32"), "normal", X),
+        (X.astype("int64"), "normal", X),
+        (frozen(X), "normal", X),
+        (np.repeat(X, 2)[::2], "normal", X),
+        (pd.Series(X, index=DAYS), "normal", X),
+        (xr.DataArray(X, dims="day", coords={"day": DAYS}), "normal", X),
+        (X.astype("uint8"), "poisson", X.astype(int)),
+        (pd.Series(X.astype("int32")), "poisson", X.astype(int)),
+        (X > 2.0, "bernoulli", (X > 2.0).astype(int)),
+        (pd.DataFrame(TABLE, columns=["a", "b"], index=DAYS), "mvnormal", TABLE),
+        (xr.DataArray(TABLE, dims=("day", "channel")), "mvnormal", TABLE),
+        (np.asfortranarray(TABLE), "mvnormal", TABLE),
+        (frozen(TABLE), "mvnormal", TABLE),
+        (TABLE.astype("float32"), "mvnormal", TABLE),
+    ],
+)
+def test_what_counts_is_the_numbers(observed, kind, plain):
+    np.testing.assert_allclose(table_of(observed, kind), table_of(plain, kind), rtol=1e-6)
+
+
+def test_polars():
+    np.testing.assert_array_equal(
+        table_of(pl.Series(X).to_numpy(), "normal"), table_of(X, "normal")
+    )
+    frame = pl.DataFrame({"a": TABLE[:, 0], "b": TABLE[:, 1]})
+    np.testing.assert_array_equal(
+        table_of(frame.to_numpy(), "mvnormal"), table_of(TABLE, "mvnormal")
+    )
+
+
+@pytest.mark.parametrize("columns", [False, True])
+def test_nan_of_pandas_is_missing(columns):
+    data = (TABLE if columns else X).copy()
+    data[(2, 0) if columns else 2] = np.nan
+    kind = "mvnormal" if columns else "normal"
+    frame = pd.DataFrame(data) if columns else pd.Series(data)
+    table = table_of(frame, kind)
+    assert np.isfinite(table).all()
+    np.testing.assert_allclose(table, table_of(np.ma.masked_invalid(data), kind))
+
+
+def test_labels_of_the_user_are_kept():
+    """A DatetimeIndex over time and names of states and channels, in the result."""
+    coords = {"day": DAYS, "state": ["calm", "wild"], "channel": ["a", "b"]}
+    with pm.Model(coords=coords) as model:
+        z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", dims="state"), dims="day")
+        mu = pm.Normal("mu", dims=("state", "channel"))
+        pm.Normal(
+            "y", mu[z], 1.0, observed=pd.DataFrame(TABLE, index=DAYS), dims=("day", "channel")
+        )
+        draws = pm.sample_prior_predictive(2, random_seed=1)
+    assert model.named_vars_to_dims["z"] == ("day",)
+    prior = draws["prior"]
+    assert prior["z"].dims == ("chain", "draw", "day")
+    np.testing.assert_array_equal(prior["z"]["day"].values, DAYS.values)
+    assert list(prior["hmm_kappa"]["state"].values) == ["calm", "wild"]
+    assert list(prior["hmm_pi_bar"]["state_to"].values) == ["calm", "wild"]
+
+
+@pytest.mark.parametrize(
+    ("observed", "layout", "shape"),
+    [
+        (np.zeros(7), {"lengths": [4, 2]}, r"\(7,\)"),
+        (np.zeros(5), {"lengths": [4, 2]}, r"\(5,\)"),
+        (np.zeros((2, 4)), {"shape": (2, 3)}, r"\(2, 4\)"),
+    ],
+)
+def test_lengths_that_are_not_those_of_the_data(observed, layout, shape):
+    """Fails if it is left to PyTensor, whose message names neither."""
+    with pm.Model():
+        z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", n_states=2), **layout)
+        pm.Normal("y", pm.math.stack([0.0, 1.0])[z], 1.0, observed=observed)
+        with pytest.raises(ValueError, match=f"'y' has data of shape {shape}.*lengths.*'z' of sh"):
+            dshdp.WeakLimitFFBS([z])
+
+
+def test_covariates_of_sequences_and_of_times():
+    """b[z] * x with x per sequence, per time and per both: the table has each one's own value."""
+    rng = np.random.default_rng(1)
+    y = rng.normal(size=(2, 3))
+    slopes = np.array([-1.0, 2.0])
+    for x in (np.array([[0.5], [2.0]]), rng.normal(size=3), rng.normal(size=(2, 3))):
+        with pm.Model() as model:
+            z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", n_states=2), shape=(2, 3))
+            pm.Normal("y", pm.math.stack(list(slopes))[z] * x, 1.0, observed=y)
+            step = dshdp.WeakLimitFFBS([z])
+        table = step._priors[0].tables[0](model.initial_point())
+        mean = np.multiply.outer(np.broadcast_to(x, (2, 3)), slopes)
+        expected = -0.5 * (y[..., None] - mean) ** 2 - 0.5 * np.log(2 * np.pi)
+        np.testing.assert_allclose(table, expected.reshape(6, 2))
