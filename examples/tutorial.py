@@ -55,22 +55,37 @@ def fit_and_check(model):
 
 def describe(idata):
     aligned = dshdp.align(idata)
-    print("\n== R-hat of the rates before and after alignment ==")
-    for name, result in (("as sampled", idata), ("aligned", aligned)):
-        r_hat = az.rhat(result, var_names=["rate"])["rate"].values
-        print(f"{name:11s}", " ".join(f"{x:.3f}" for x in r_hat[:5]))
     print("\n== summary ==")
     print(dshdp.summary(aligned))
     for name, plot in (
         ("series", dshdp.plot_series),
         ("raster", dshdp.plot_raster),
-        ("coassignment", dshdp.plot_coassignment),
         ("transitions", dshdp.plot_transitions),
         ("dwell", dshdp.plot_dwell_times),
     ):
         plot(aligned)
         save(name)
     return aligned
+
+
+def switch_labels():
+    """Show what alignment is for, on three cells whose states are beyond doubt."""
+    truth = np.repeat([0, 1, 0, 2, 1, 0], [14, 9, 12, 8, 10, 7])
+    counts = np.random.default_rng(1).poisson(np.array([5, 20, 50])[truth, None], (60, 3))
+    coords = {"state": np.arange(4), "time": np.arange(60), "cell": ["a", "b", "c"]}
+    with pm.Model(coords=coords):
+        z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", dims="state"), dims="time")
+        rate = pm.Gamma("rate", alpha=1.0, beta=0.05, dims=("state", "cell"))
+        pm.Poisson("counts", rate[z], observed=counts, dims=("time", "cell"))
+        idata = pm.sample(draws=400, tune=200, chains=4, random_seed=7, **SETTINGS)
+    print("\n== R-hat of the rates in cell a, before and after alignment ==")
+    for name, result in (("as sampled", idata), ("aligned", dshdp.align(idata))):
+        rates = result["posterior"]["rate"].sel(cell="a")
+        r_hat = az.rhat(rates.to_dataset())["rate"].values
+        means = rates.mean("draw").values.T
+        for k in range(4):
+            by_chain = " ".join(f"{x:5.1f}" for x in means[k])
+            print(f"{name}, state {k}: R-hat {r_hat[k]:.2f}, means of the chains {by_chain}")
 
 
 def divide(aligned):
@@ -110,6 +125,7 @@ if __name__ == "__main__":
     years, counts = dshdp.datasets.earthquakes()
     model = declare(dshdp.DSHDP, years, counts)
     idata = fit_and_check(model)
+    switch_labels()
     aligned = describe(idata)
     divide(aligned)
     look_ahead(model, aligned, years, counts)

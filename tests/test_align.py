@@ -123,6 +123,20 @@ def test_numbering_of_the_input_does_not_matter(raw, aligned):
         assert same(dshdp.align(shuffled(raw, seed)), aligned)
 
 
+def test_ties_between_states_are_broken_by_their_first_visit():
+    """Fails if states of equal size take the order of their numbers."""
+    rng = np.random.default_rng(3)
+    path = np.tile(np.repeat(np.arange(4), 5), (2, 8, 1))
+    path[:, 1::2, :2] = [1, 1]
+    path[:, 1::2, 5:7] = [0, 0]
+    groups, described = dressed(path, L, rng)
+    tied = from_groups(groups, **described)
+    aligned = dshdp.align(tied)
+    np.testing.assert_array_equal(aligned["alignment"]["z_consensus"], path[0, 0])
+    for seed in range(3):
+        assert same(dshdp.align(shuffled(tied, seed)), aligned)
+
+
 def test_layout_is_kept_and_the_input_untouched():
     """Dimensions, coordinates, attributes, dtypes and the order of variables and groups."""
     raw = result(TRUTH, L, labels=list("abcdef"), seed=1)

@@ -55,11 +55,15 @@ def test_intervals_are_over_draws_that_occupy_the_state():
     rng = np.random.default_rng(0)
     z = noisy_copies(TRUTH, (2, 60), 3, 0.0, rng)
     z[:, ::2][z[:, ::2] == 2] = 1  # half of the draws do without state 2
-    groups, described = dressed(z, L, rng)
+    groups, described = dressed(z, L, rng, shuffle=False)
+    groups["posterior"]["rate"][:, ::2, 2] = 50.0
+    groups["posterior"]["hmm_kappa"][:, ::2, 2] = 0.99
     found = dshdp.summary(from_groups(groups, **described), prob=0.5)
     assert found.states.loc[2, "in_use"] == 0.5
     assert list(found.occupied.index) == [2, 3]
     np.testing.assert_allclose(found.parameters.loc[("rate", 2, ""), "mean"], 2.0, atol=0.05)
+    columns = ["self_persistence_lower", "self_persistence", "self_persistence_upper"]
+    np.testing.assert_allclose(found.states.loc[2, columns].astype(float), 1 / 4, atol=0.01)
     np.testing.assert_allclose(found.states["occupancy"], [33 / 60, 23 / 60, 4 / 60])
     with pytest.raises(ValueError, match=r"prob must be in \(0, 1\), received 90"):
         dshdp.summary(from_groups(groups, **described), prob=90)
