@@ -130,7 +130,7 @@ def test_set_data_of_another_length():
 @pytest.mark.parametrize(
     ("declare", "observed", "lengths", "error", "message"),
     [
-        (poisson, {"w": TEST}, None, ValueError, r"observed has 'w'.*may name \['y', 'z_lengths'"),
+        (poisson, {"w": TEST}, None, ValueError, r"observed has 'w'.*may name \['y'\]"),
         (poisson, TEST, None, TypeError, "observed must be a dict of arrays by name"),
         (poisson, {"y": TEST[None]}, None, ValueError, r"must have 1 dimensions.*shape \(1, 5\)"),
         (poisson, {"y": TEST + 0.5}, None, TypeError, r"observed\['y'\] must have integers"),

@@ -59,7 +59,7 @@ def on_other_data(model, z, observed, lengths=None):
         Naming what was not given, is not known or does not fit.
     """
     followers = observed_on_states(model, z)
-    containers, values = _replacements(model, followers, observed)
+    containers, values = _replacements(model, z, followers, observed)
     memo = {v: pt.constant(np.ma.filled(x, 0).astype(v.dtype)) for v, x in containers.items()}
     values = {rv: _value(model, rv, values, containers, memo) for rv in followers}
     lengths, size = _layout(model, z, followers[0], values[followers[0]], lengths, memo)
@@ -152,12 +152,17 @@ def _source(value):
     return value
 
 
-def _replacements(model, followers, observed):
+def _replacements(model, z, followers, observed):
     """Sort the argument into new values of pm.Data and of observed variables."""
     if not isinstance(observed, dict) or not observed:
         raise TypeError(f"observed must be a dict of arrays by name, received {observed!r}")
     by_name = {original_name(model, rv): rv for rv in followers}
-    containers = {k: v for k, v in model.named_vars.items() if isinstance(v, SharedVariable)}
+    behind = set(ancestors([z, *followers, *(model.rvs_to_values[rv] for rv in followers)]))
+    containers = {
+        name: v
+        for name, v in model.named_vars.items()
+        if isinstance(v, SharedVariable) and v in behind
+    }
     replaced, values = {}, {}
     for name, given in observed.items():
         array = given if np.ma.isMaskedArray(given) else np.asarray(given)
@@ -174,7 +179,8 @@ def _replacements(model, followers, observed):
         else:
             raise ValueError(
                 f"observed has {name!r}, which is neither an observed variable that depends on the "
-                f"states nor a pm.Data; it may name {sorted({*by_name, *containers})}"
+                "states nor a pm.Data that they depend on; it may name "
+                f"{sorted({*by_name, *containers})}"
             )
         if array.ndim != ndim or array.size == 0:
             raise ValueError(
