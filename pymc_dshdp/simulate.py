@@ -225,9 +225,9 @@ def _positive(name, value, upper=np.inf):
     return float(value)
 
 
-def _concentrations(gamma, alpha, rng):
+def _concentrations(gamma, alpha, rng, name="alpha"):
     gamma = rng.gamma(2.0) if gamma is None else _positive("gamma", gamma)
-    alpha = rng.exponential(100.0) if alpha is None else _positive("alpha", alpha)
+    alpha = rng.exponential(100.0) if alpha is None else _positive(name, alpha)
     return gamma, alpha
 
 
@@ -312,7 +312,7 @@ def sticky_hdp_path(lengths, *, gamma=None, s=None, phi=None, rng):
     -------
     PriorPath
     """
-    gamma, s = _concentrations(gamma, s, rng)
+    gamma, s = _concentrations(gamma, s, rng, "s")
     phi = rng.uniform(0.0, 1.0) if phi is None else _positive("phi", phi, 1.0)
     return _franchise(lengths, gamma, (1.0 - phi) * s, (phi * s, (1.0 - phi) * s), rng)
 

@@ -84,7 +84,7 @@ def good_point(model):
 
 def test_restored_state_repeats_the_draws(step, model):
     """Fails if a mutable attribute is not a state field."""
-    step.tune, step.held, step.draws, step.full = True, HELD_ITERATIONS - 2, 97, 3
+    step.tune, step.held, step.draws, step.full = True, step.hold - 1, 97, 3
     state = step.sampling_state
     first = run(step, good_point(model), 5)
     after = step.sampling_state
@@ -151,7 +151,7 @@ def test_truncation_warning_fires_once():
     step = build(counts_model(n_states=3), rng=5)
     point = step._priors[0].start(counts_model(n_states=3).initial_point(), step.rng)
     point = {**point, "z": SEGMENTS.astype("int8")}
-    step.tune, step.held = True, HELD_ITERATIONS
+    step.tune, step.held = True, step.hold
     assert all(stats["warning"] is None for _, stats in run(step, point, 5))
     step.tune = False
     warnings = [stats["warning"] for _, stats in run(step, point, FULL_DRAWS + 20)]

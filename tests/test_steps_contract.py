@@ -76,7 +76,7 @@ def run(step, point, n):
 def test_restored_state_repeats_the_draws(step, model):
     """Fails if a mutable attribute (say ``held`` or ``draws``) is not a state field."""
     if hasattr(step, "held"):
-        step.tune, step.held, step.draws, step.full = True, HELD_ITERATIONS - 2, 97, 3
+        step.tune, step.hold, step.held, step.draws, step.full = True, 9, 7, 97, 3
     point = model.initial_point()
     state = step.sampling_state
     first = run(step, point, 5)
@@ -149,8 +149,8 @@ def test_states_are_held_while_tuning_only(steps, model):
     before = step.sampling_state
     path = np.roll(SEGMENTS, 3).astype("int8")
     point = {**model.initial_point(), "z": path}
-    step.tune, step.held = True, 0
-    held = run(step, point, HELD_ITERATIONS)
+    step.tune, step.hold, step.held = True, 5, 0
+    held = run(step, point, 5)
     assert all(np.array_equal(p["z"], path) for p in held)
     assert not np.array_equal(held[-1]["hmm_pi_bar"], held[-2]["hmm_pi_bar"])
     released, [stats] = step.step(held[-1])
@@ -162,12 +162,50 @@ def test_states_are_held_while_tuning_only(steps, model):
     step.sampling_state = before
 
 
+def test_how_long_states_are_held(model, quick):
+    """One iteration where all emission parameters are drawn exactly, else fifty.
+
+    Fails if a ``ConjugateStep`` that draws only some of them is enough.
+    """
+    with pm.Model():
+        prior = dshdp.DSHDP("hmm", n_states=3)
+        z = dshdp.HiddenStates("z", prior, lengths=[12, 18])
+        rate = pm.Gamma("rate", 2.0, 0.1, dims="hmm_state")
+        scale = pm.LogNormal("scale", 0.0, 1.0, dims="hmm_state")
+        pm.Poisson("counts", rate[z], observed=COUNTS)
+        pm.Normal("y", 0.0, scale[z], observed=COUNTS)
+        both = dshdp.WeakLimitFFBS([z])
+        conjugate = dshdp.ConjugateStep([rate])
+    both._begin_chain([both, conjugate])
+    assert both.hold == HELD_ITERATIONS
+    one = conjugate_model()
+    with one:
+        ffbs = dshdp.WeakLimitFFBS([one["z"]])
+        conjugate = dshdp.ConjugateStep([one["rate"]])
+    assert ffbs.hold == HELD_ITERATIONS
+    ffbs._begin_chain([ffbs, conjugate])
+    assert ffbs.hold == 1
+    ffbs._begin_chain([ffbs, pm.Slice([one["rate"]], model=one)])
+    assert ffbs.hold == HELD_ITERATIONS
+    with model:
+        assert dshdp.WeakLimitFFBS([model["z"]]).hold == 1
+
+
+def conjugate_model():
+    with pm.Model() as model:
+        prior = dshdp.DSHDP("hmm", n_states=3)
+        z = dshdp.HiddenStates("z", prior, lengths=[12, 18])
+        rate = pm.Gamma("rate", 2.0, pm.Gamma("b", 2.0, 1.0), dims="hmm_state")
+        pm.Poisson("counts", rate[z], observed=COUNTS)
+    return model
+
+
 def test_truncation_warning_fires_once(steps, model):
     """Fails if ``warned`` is not set, or ``FULL_DRAWS`` is ignored, or tuning draws count."""
     step = steps["WeakLimitFFBS"]
     before = step.sampling_state
     point = model.initial_point()
-    step.tune, step.held = True, HELD_ITERATIONS
+    step.tune, step.held = True, step.hold
     assert all(step.step(point)[1][0]["warning"] is None for _ in range(5))
     assert step.draws == 0
     step.tune = False

@@ -17,7 +17,6 @@ class KeptEmission:
     table : LogLikelihoodTable
     """
 
-    collapsed = False
     values = ()
 
     def __init__(self, table):
@@ -45,8 +44,6 @@ class CollapsedEmission(ConjugateTerm):
     values : list of TensorVariable
         Value variables of the parameters.
     """
-
-    collapsed = True
 
     @property
     def fits(self):

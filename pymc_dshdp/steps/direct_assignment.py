@@ -13,7 +13,6 @@ from pymc_dshdp.kernels import direct_assignment as kernels
 from pymc_dshdp.kernels.counts import empty_counts
 from pymc_dshdp.steps.collapsed import KeptEmission, find_collapsed
 from pymc_dshdp.steps.states import (
-    HELD_ITERATIONS,
     PriorSampler,
     StatesStep,
     StatesStepState,
@@ -45,8 +44,6 @@ class _DirectSampler(PriorSampler):
             found = find_collapsed(model, z) if collapse == "auto" else None
             self.emissions.append(KeptEmission(table) if found is None else found)
         self.vars += [v for emission in self.emissions for v in emission.values]
-        collapsed = all(emission.collapsed for emission in self.emissions)
-        self.held = 1 if collapsed else HELD_ITERATIONS
 
     def _paths(self, point):
         return [np.ravel(point[value.name]) for value in self.paths.values]
@@ -157,8 +154,8 @@ class DSBlockGibbs(StatesStep):
     step); of the last sweep, ``moved``, the time points whose state changed, ``births``, those
     that went to a state that nothing else was in, and ``deaths``, those that left a state empty.
 
-    Starting path and the ``warning`` statistic are those of ``WeakLimitFFBS``; the path is held
-    for one iteration where everything is collapsed. When all L states are occupied the sweep
+    Starting path and the ``warning`` statistic are those of ``WeakLimitFFBS``, with collapsed
+    parameters among those drawn exactly. When all L states are occupied the sweep
     goes on, exact for the prior with L states.
     """
 
@@ -196,7 +193,7 @@ class DSBlockGibbs(StatesStep):
 
     def step(self, point):
         """Draw the states and the transition block of each prior; see the class."""
-        hold = self.tune and self.held < max(prior.held for prior in self._priors)
+        hold = self._holds
         occupied, changes, full = 0, np.zeros(3, np.int64), False
         for prior in self._priors:
             if hold:

@@ -7,14 +7,16 @@ from pymc.stats.convergence import SamplerWarning, WarningType
 from pymc.step_methods.compound import StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator, get_value_vars_from_user_vars
+from pytensor.graph.traversal import ancestors
 
 from pymc_dshdp._compat import ChainStep
 from pymc_dshdp.kernels.blocks import PIECE_ELEMENTS
 from pymc_dshdp.kernels.counts import occupied_states
-from pymc_dshdp.loglik import LogLikelihoodTable
+from pymc_dshdp.loglik import LogLikelihoodTable, terms_involving
 from pymc_dshdp.missing import MissingValues, is_missing_observation
 from pymc_dshdp.starting import initial_path, is_default_start
 from pymc_dshdp.steps._common import PathReader, select_priors
+from pymc_dshdp.steps.conjugate import ConjugateStep
 from pymc_dshdp.steps.transition import transition_update
 from pymc_dshdp.structure import find_priors
 
@@ -30,6 +32,7 @@ class StatesStepState(StepMethodState):
     """Sampling state of a step that draws hidden states."""
 
     tune: bool
+    hold: int
     held: int
     draws: int
     full: int
@@ -133,6 +136,8 @@ class StatesStep(ChainStep):
         self.tune = True
         self.held = self.draws = self.full = 0
         self.warned = False
+        self._emission_values = _emission_values(model, priors, self._missing.rvs)
+        self._set_hold([self])
 
     def _truncation_warning(self, full):
         if self.tune:
@@ -149,7 +154,17 @@ class StatesStep(ChainStep):
             "warn",
         )
 
+    @property
+    def _holds(self):
+        """Whether this iteration keeps the starting path, for the parameters to adapt to it."""
+        return self.tune and self.held < self.hold
+
+    def _set_hold(self, exact):
+        drawn = {v.name for step in exact for v in step.vars}
+        self.hold = 1 if self._emission_values <= drawn else HELD_ITERATIONS
+
     def _begin_chain(self, steps):
+        self._set_hold([self, *(step for step in steps if isinstance(step, ConjugateStep))])
         owned = {v.name for prior in self._priors for v in prior.exclusive}
         for other in steps:
             if isinstance(other, StatesStep):
@@ -160,6 +175,19 @@ class StatesStep(ChainStep):
                     f"{type(other).__name__} was given {sorted(shared)}, which only "
                     f"{type(self).__name__} can draw exactly; leave them out of the other step"
                 )
+
+
+def _emission_values(model, priors, missing):
+    """Names of the value variables that the log-densities of the priors' states depend on."""
+    graphs = [
+        graph
+        for prior in priors
+        for z in prior.states
+        for variable, graph in terms_involving(model, z)
+        if variable not in missing
+    ]
+    values = set(ancestors(graphs))
+    return {v.name for v in model.value_vars if v in values}
 
 
 def _complete_priors(model, vars, step):

@@ -20,7 +20,6 @@ from pymc_dshdp.distributions import (
 )
 from pymc_dshdp.missing import is_missing_observation
 from pymc_dshdp.steps.states import (
-    HELD_ITERATIONS,
     PriorSampler,
     StatesStep,
     StatesStepState,
@@ -114,9 +113,10 @@ class WeakLimitFFBS(StatesStep):
     parameters that the iteration started from (NaN while the states are held; with several states
     variables the sum of each one's, given the others' paths).
 
-    Starting path: with tuning, states are held at their starting path for the first 50
-    iterations, while everything else adapts to it. The path is ``initvals["z"]`` if given; the
-    default is a k-means segmentation of the observed data with the chain's generator (see
+    Starting path: with tuning, states are held at their starting path for the first iterations,
+    while everything else adapts to it: one where all parameters of the likelihood are known or
+    drawn by ``ConjugateStep``, else 50. The path is ``initvals["z"]`` if given; the default is a
+    k-means segmentation of the observed data with the chain's generator (see
     ``pymc_dshdp.starting``). This touches the tuning phase only.
 
     When all L states were occupied in more than 1% of at least 100 draws, the statistic
@@ -151,7 +151,7 @@ class WeakLimitFFBS(StatesStep):
 
     def step(self, point):
         """Draw the states and the transition block of each prior; see the class."""
-        hold = self.tune and self.held < HELD_ITERATIONS
+        hold = self._holds
         threads = self.threads or _spare_cores()
         occupied, total, full = 0, 0.0, False
         for prior in self._priors:
