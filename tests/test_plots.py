@@ -4,6 +4,7 @@ import matplotlib
 
 matplotlib.use("Agg")
 
+import arviz as az
 import matplotlib.pyplot as plt
 import numpy as np
 import pymc as pm
@@ -184,3 +185,21 @@ def test_forty_states(many):
     assert dshdp.plot_coassignment(many).images[0].get_array().shape == (400, 400)
     for axes in (dshdp.plot_raster(many), dshdp.plot_occupied(many)):
         axes.figure.canvas.draw()
+
+
+# ArviZ 0.x calls Matplotlib in a way that Matplotlib 3.11 deprecates.
+@pytest.mark.filterwarnings("ignore:Passing a dict or None:DeprecationWarning")
+def test_arviz_works_as_usual():
+    """Summaries, R-hat and the trace and rank plots, of aligned results and of the invariants."""
+    aligned = dshdp.align(result(TRUTH, 6, noise=0.05, extra=3, seed=2, draws=60))
+    invariant = dshdp.label_invariant(aligned)
+    three = {"var_names": ["rate"], "coords": {"state": [0, 1, 2]}}
+    assert list(az.summary(aligned, **three).index) == ["rate[0]", "rate[1]", "rate[2]"]
+    assert set(az.summary(invariant).index) == {"n_occupied", "n_switches", "hmm_alpha"}
+    assert float(az.rhat(aligned, var_names=["rate"])["rate"][:3].max()) < 1.05
+    assert set(az.rhat(invariant)) == {"n_occupied", "n_switches", "hmm_alpha"}
+    trace = getattr(az, "plot_trace_dist", az.plot_trace)  # its name in ArviZ 1
+    for plot in (trace, az.plot_trace, az.plot_rank):
+        plot(aligned, **three)
+        plot(invariant, var_names=["hmm_alpha", "n_switches"])
+    assert len(plt.get_fignums()) == 6
