@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from combinations import CALIBRATED, SUBSET_CALIBRATED
-from harness import RANKED_DRAWS, EcdfBand, Setup, calibrate, chi_square, unit_ranks
+from harness import RANKED_DRAWS, EcdfBand, Setup, calibrate, chi_square, seed_of, unit_ranks
 
 SMALLEST = 1e-4  # p-value, of about a hundred
 
@@ -15,7 +15,7 @@ RUNS += [pytest.param(c, 300, id=f"{c.name}-long", marks=pytest.mark.slow) for c
 def test_ranks_are_uniform(combination, replications):
     """Fails, in its long form, if missing values are kept or collapsed parameters not redrawn."""
     rng, band = np.random.default_rng(0), EcdfBand(replications)
-    found = calibrate(Setup(combination, seed=4), replications)
+    found = calibrate(Setup(combination, seed_of("sbc", combination)), replications)
     assert {"occupied states", "co-assignment", "held-out log-likelihood"} <= found.keys()
     for name, ranks in found.items():
         cells = 20 if replications >= 200 else 5

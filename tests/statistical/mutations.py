@@ -1,0 +1,379 @@
+"""Planted defects, and the test that catches each.
+
+``python tests/statistical/mutations.py NAME`` plants one and runs what should catch it until
+it is caught, and prints after how many draws that was. A defect is an edit of the
+source of one module, made while Python imports it, so that every function that calls the edited
+one, compiled or not, sees it. What depends on the module is compiled without numba's cache.
+"""
+
+import importlib.abc
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "pymc_dshdp"
+ENUMERATION = "tests/kernels/test_direct_assignment.py::test_every_conditional_equals_enumeration"
+KERNELS = "test_geweke_kernels.py"
+STEPS = "test_geweke.py"
+
+
+class Mutation(NamedTuple):
+    """A planted defect.
+
+    Attributes
+    ----------
+    what : str
+        In the words of the model.
+    module : str
+        File within the package.
+    edits : tuple of (old, new)
+        Each ``old`` occurs once in it.
+    test : str
+        A test of pytest that must fail, or ``KERNELS`` or ``STEPS`` with a case of it.
+    draws : int
+        That a test of pytest makes; 0 for enumeration.
+    """
+
+    what: str
+    module: str
+    edits: tuple
+    test: str
+    draws: int = 0
+
+
+MUTATIONS = {
+    "stale-kappa": Mutation(
+        "kappa drawn before (phi, eta) and kept",
+        "kernels/persistence.py",
+        (
+            (
+                "    accepted = math.log(rng.random()) < proposal",
+                "    old_phi, old_concentration = phi, eta**-3.0\n"
+                "    accepted = math.log(rng.random()) < proposal",
+            ),
+            (
+                "        proposal.departures,\n        phi * concentration,\n"
+                "        (1.0 - phi) * concentration,",
+                "        proposal.departures,\n        old_phi * old_concentration,\n"
+                "        (1.0 - old_phi) * old_concentration,",
+            ),
+        ),
+        f"{KERNELS} weak-limit midpoints",
+    ),
+    "no-metropolis": Mutation(
+        "the grid's proposal always accepted under refine",
+        "kernels/persistence.py",
+        (("accepted = math.log(rng.random()) < proposal.log_ratio + log_prior_ratio",
+          "accepted = math.log(rng.random()) < 1.0"),),
+        "tests/kernels/test_persistence.py::test_refined_draws_follow_the_continuous_density",
+        60_000,
+    ),
+    "rows-before-alpha": Mutation(
+        "pi_bar drawn with the old alpha",
+        "kernels/transitions.py",
+        (
+            (
+                "    alpha, tables = alpha_and_tables(rng, switches, alpha, beta, prior)\n    if",
+                "    new_alpha, tables = alpha_and_tables(rng, switches, alpha, beta, prior)\n"
+                "    if",
+            ),
+            (
+                "prior.gamma_shape, prior.gamma_rate)\n    return weights_and_rows("
+                "rng, switches, tables, gamma, alpha, sticks_logit)",
+                "prior.gamma_shape, prior.gamma_rate)\n    draw = weights_and_rows("
+                "rng, switches, tables, gamma, alpha, sticks_logit)\n    return TransitionDraw("
+                "draw.gamma, new_alpha, draw.sticks_logit, draw.beta, draw.rows)",
+            ),
+        ),
+        f"{KERNELS} weak-limit refined",
+    ),
+    "infinite-gamma": Mutation(
+        "gamma by the formula of the infinite model in the finite one",
+        "kernels/transitions.py",
+        (("crt_draw(rng, tables[k], gamma / L)", "min(1, tables[k])"),),
+        f"{KERNELS} weak-limit refined",
+    ),
+    "clipped-dirichlet": Mutation(
+        "Dirichlet parameters clipped at 0.01",
+        "kernels/random.py",
+        (("log_gamma_draw(rng, concentration[k])",
+          "log_gamma_draw(rng, max(0.01, concentration[k]))"),),
+        "tests/kernels/test_random.py::test_dirichlet_of_tiny_concentrations_is_one_hot",
+        40_000,
+    ),
+    "W-without-kappa": Mutation(
+        "W drawn from pi_bar_jj without its factor 1 - kappa_j",
+        "kernels/transitions.py",
+        (("sigmoid(-kappa_logit[j]) * pi_bar[j, j])", "pi_bar[j, j])"),),
+        f"{KERNELS} weak-limit refined",
+    ),
+    "no-first-time": Mutation(
+        "the first time point of each sequence left out of the counts",
+        "kernels/counts.py",
+        (("counts[0, previous] += 1", "counts[0, previous] += 0"),),
+        f"{KERNELS} weak-limit refined",
+    ),
+    "across-sequences": Mutation(
+        "a transition counted across a sequence boundary",
+        "kernels/counts.py",
+        (("        t += length\n",
+          "        t += length\n        if t < states.shape[0]:\n"
+          "            counts[previous + 1, states[t]] += 1\n"),),
+        f"{KERNELS} weak-limit refined",
+    ),
+    "crt-off-by-one": Mutation(
+        "the i-th customer seated as if there were one more",
+        "kernels/tables.py",
+        (("if rng.random() * (concentration + i) < concentration:",
+          "if rng.random() * (concentration + i + 1) < concentration:"),),
+        f"{KERNELS} weak-limit refined",
+    ),
+    "alpha-without-jacobian": Mutation(
+        "the slice on log alpha without its Jacobian",
+        "kernels/transitions.py",
+        (("return shape * x - rate * alpha", "return (shape - 1.0) * x - rate * alpha"),),
+        f"{KERNELS} weak-limit refined",
+    ),
+    "transposed-P": Mutation(
+        "backward samples with P for its transpose",
+        "kernels/messages.py",
+        (("np.ascontiguousarray(transition.T)", "np.ascontiguousarray(transition)"),),
+        f"{KERNELS} weak-limit refined",
+    ),
+    "stick-beyond": Mutation(
+        "a stick drawn with its own tables among those beyond it",
+        "kernels/transitions.py",
+        (("log_gamma_draw(rng, gamma + beyond)",
+          "log_gamma_draw(rng, gamma + beyond + tables[k])"),),
+        f"{KERNELS} stick-breaking refined",
+    ),
+    "persistences-as-draws": Mutation(
+        "self-persistences counted as draws from the rows",
+        "kernels/transitions.py",
+        (("switches[j + 1, j] -= persistences[j]", "switches[j + 1, j] -= 0"),),
+        f"{KERNELS} weak-limit refined",
+    ),
+    "sticky-without-kappa": Mutation(
+        "(phi, s) of the sticky prior without the factor of the self-persistences",
+        "kernels/persistence.py",
+        (("out += log_rising(phi * s, persistences[j])", "out += 0.0"),),
+        f"{STEPS} sticky/weak-limit/ffbs/mvnormal/one",
+    ),
+    "forgotten-w": Mutation(
+        "one w forgotten when a time point is taken out of the counts",
+        "kernels/urns.py",
+        (("if neighbours[t] & HAS_NEXT and not persists[t + 1]:",
+          "if neighbours[t] & HAS_NEXT and not persists[t + 1] and change > 0.0:"),),
+        ENUMERATION,
+    ),
+    "no-delta": Mutation(
+        "delta(j, l) dropped from the case table",
+        "kernels/case_table.py",
+        (("(at + counts[row, after] + same))", "(at + counts[row, after]))"),),
+        ENUMERATION,
+    ),
+    "plus-one": Mutation(
+        "one added to n_jl where w_t = 1 and w_{t+1} = 0, as in the authors' scripts",
+        "kernels/case_table.py",
+        (("weights[COPY_DRAW] = rows[KAPPA, row] * enter * likelihood",
+          "weights[COPY_DRAW] = rows[KAPPA, row] * (enter + into) * likelihood"),),
+        ENUMERATION,
+    ),
+    "last-has-successor": Mutation(
+        "the last time point of a sequence weighed as if it had a successor",
+        "kernels/urns.py",
+        (("if i < t + length - 1:", "if i < T - 1:"),),
+        ENUMERATION,
+    ),
+    "last-pays-successor": Mutation(
+        "the last time point's draw with the factor 1 - kappa_k of a missing successor",
+        "kernels/case_table.py",
+        (("into * (base[k] + counts[row, k]) * likelihoods[i]\n        weights[NEW]",
+          "into * (base[k] + counts[row, k]) * likelihoods[i] * rows[SWITCH, k + 1]\n"
+          "        weights[NEW]"),),
+        ENUMERATION,
+    ),
+    "degrees-of-freedom": Mutation(
+        "the collapsed exponential's Lomax predictive with a power one too small",
+        "kernels/predictive_continuous.py",
+        (("log_density -= (a + 1.0) * math.log", "log_density -= a * math.log"),),
+        "tests/kernels/test_predictive.py",
+    ),
+    "wishart-degrees": Mutation(
+        "the inverse-Wishart posterior with a degree of freedom too many",
+        "emissions/_gaussian.py",
+        (("rng.chisquare(degrees[:, None] - (d - 1 - i))",
+          "rng.chisquare(degrees[:, None] + 1.0 - (d - 1 - i))"),),
+        f"{STEPS} ds/weak-limit/direct-kept/normal-wishart/one",
+    ),
+    "stale-table": Mutation(
+        "the table of log-likelihoods at the parameters of the call before",
+        "emissions/likelihood.py",
+        (("for x in self._parameters(point)]\n        with",
+          "for x in self._parameters(point)]\n"
+          "        self._stale, parameters = parameters, getattr(self, '_stale', parameters)\n"
+          "        with"),),
+        f"{STEPS} ds/stick-breaking/ffbs/normal-mean/ragged",
+    ),
+    "seed-reuse": Mutation(
+        "theta redrawn with the random numbers that drew z",
+        "steps/direct_assignment.py",
+        (
+            ("        self.paths.check(point)\n        logit",
+             "        import copy\n\n        again = copy.deepcopy(rng)\n"
+             "        self.paths.check(point)\n        logit"),
+            ("return self.redraw({**point, **new}, rng),",
+             "return self.redraw({**point, **new}, again),"),
+        ),
+        f"{STEPS} sticky/weak-limit/direct-collapsed/poisson/one",
+    ),
+    "no-redraw": Mutation(
+        "collapsed parameters not redrawn after the sweep",
+        "steps/direct_assignment.py",
+        (("            point = {**point, **emission.draw(point, rng)}\n", "            pass\n"),),
+        f"{STEPS} sticky/weak-limit/direct-collapsed/poisson/one",
+    ),
+    "visits-forgotten": Mutation(
+        "visits not added to the Gamma rate of a Poisson rate",
+        "emissions/poisson.py",
+        (("np.log(rate + visits)", "np.log(rate + 0.0 * visits)"),),
+        f"{STEPS} sticky/weak-limit/direct-collapsed/poisson/one",
+    ),
+    "imputed-kept": Mutation(
+        "missing values kept instead of redrawn given the states",
+        "steps/weak_limit.py",
+        (("        point = self._missing.draw(point, self.rng)\n", ""),),
+        f"{STEPS} ds/weak-limit/ffbs/poisson/missing",
+    ),
+}  # fmt: skip
+
+
+def mutated_source(mutation):
+    """Source of the module with its edits; ``AssertionError`` where one has lost its place."""
+    source = (PACKAGE / mutation.module).read_text()
+    for old, new in mutation.edits:
+        assert source.count(old) == 1, f"{mutation.module} has {source.count(old)} times: {old}"
+        source = source.replace(old, new)
+    return source
+
+
+def dependents(module):
+    """Modules of the package that import a module, directly or not, by their full names."""
+    imports = {}
+    for path in PACKAGE.rglob("*.py"):
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        text = path.read_text()
+        found = set(re.findall(r"from (pymc_dshdp[\w.]*) import", text))
+        for package, names in re.findall(r"from (pymc_dshdp[\w.]*) import ([\w ,]+)", text):
+            found |= {f"{package}.{n.split(' as ')[0].strip()}" for n in names.split(",")}
+        imports[name] = found
+    out, grown = {module}, True
+    while grown:
+        more = {name for name, used in imports.items() if used & out} - out
+        grown = bool(more)
+        out |= more
+    return out
+
+
+class _Planter(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Imports the mutated module, and compiles what depends on it without numba's cache."""
+
+    def __init__(self, mutation):
+        self._mutation = mutation
+        self._target = ".".join(("pymc_dshdp", *Path(mutation.module).with_suffix("").parts))
+        self._afresh = dependents(self._target)
+
+    def find_spec(self, name, path, target=None):
+        if name not in self._afresh or name.endswith("__init__"):
+            return None
+        origin = ROOT.joinpath(*name.split(".")).with_suffix(".py")
+        return importlib.util.spec_from_file_location(name, origin, loader=self)
+
+    def create_module(self, spec):
+        return None
+
+    def exec_module(self, module):
+        path = module.__spec__.origin
+        if module.__name__ == self._target:
+            source = mutated_source(self._mutation)
+        else:
+            source = Path(path).read_text()
+        source = source.replace("cache=True, ", "").replace("cache=True", "")
+        exec(compile(source, path, "exec"), module.__dict__)
+
+
+def plant(mutation):
+    """Plant a defect, before anything of the package is imported."""
+    assert not any(name.split(".")[0] == "pymc_dshdp" for name in sys.modules)
+    sys.meta_path.insert(0, _Planter(mutation))
+
+
+def draws_to_catch(mutation, limit):
+    """Draws after which its test fails, and at every doubling from there to ``limit``; or None."""
+    test = mutation.test
+    if test.startswith("tests/"):
+        import pytest
+
+        failed = pytest.main(["-q", "-x", "-p", "no:cacheprovider", str(ROOT / test)])
+        return mutation.draws if failed == pytest.ExitCode.TESTS_FAILED else None
+    import harness
+
+    file, *case = test.split(" ")
+    if file == KERNELS:
+        import test_geweke_kernels as kernels
+
+        names, independent, chain = kernels.simulate(*case, sweeps=limit)
+    else:
+        import combinations
+
+        setup = harness.Setup(combinations.by_name(case[0]), seed=2)
+        expected = setup.statistics(*setup.prior(setup.rng, 40_000))
+        found = setup.statistics(*setup.successive(limit))
+        independent, chain = (np.array(list(s.values())).T for s in (expected, found))
+    caught = None
+    for draws in reversed([limit // 2**i for i in range(6)]):
+        head = chain[:draws]
+        wrong = not np.isfinite(head).all()  # log p(z) of a path of probability 0
+        if wrong or not harness.same_means(harness.z_scores(independent, head)):
+            caught = caught or draws
+        else:
+            caught = None  # a false alarm of a chain too short to know its own error
+    return caught
+
+
+def caught(name, scratch):
+    """Plant a defect in an interpreter of its own: (draws to catch it or None, what it printed).
+
+    ``scratch`` is an empty folder: nothing compiled with a defect is kept.
+    """
+    flags = f"{os.environ.get('PYTENSOR_FLAGS', '')},base_compiledir={scratch}".strip(",")
+    done = subprocess.run(
+        [sys.executable, __file__, name],
+        env={**os.environ, "PYTENSOR_FLAGS": flags, "NUMBA_OPT": "1"},  # to compile faster
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    found = re.search(r"^draws: (\d+)$", done.stdout, re.MULTILINE)
+    return int(found[1]) if found else None, done.stdout + done.stderr
+
+
+def main(name, limit=None):
+    mutation = MUTATIONS[name]
+    plant(mutation)
+    default = 32_000 if mutation.test.startswith(KERNELS) else 8_000
+    draws = draws_to_catch(mutation, int(limit or default))
+    print(f"draws: {draws}")
+    return 0 if draws is not None else 1
+
+
+if __name__ == "__main__":
+    sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "statistical")]
+    sys.exit(main(*sys.argv[1:]))
