@@ -2,11 +2,11 @@
 
 ``test_combinations.py`` checks that claim. Levels that cannot meet, and why:
 
-* the parametric prior has no shared weights, which the direct sampler needs;
+* the parametric prior has no weights to choose, the others need some;
 * a masked observation is two terms of the model, so that nothing is integrated out, and its
   parameters are constants here, because they are no longer conjugate;
 * only univariate families and whole categories are masked;
-* what has no family, or has matrices for parameters, is not integrated out.
+* what has no family is not integrated out.
 """
 
 from typing import NamedTuple
@@ -15,9 +15,9 @@ PRIORS = ("ds", "sticky", "hdp", "fixed")
 WEIGHTS = ("weak-limit", "stick-breaking", "given")
 SAMPLERS = ("ffbs", "direct-collapsed", "direct-kept")
 LAYOUTS = ("one", "ragged", "missing")
-COLLAPSED = ("poisson", "normal-mean", "exponential", "binomial", "categorical", "multinomial")
-KEPT = ("normal-variance", "mvnormal", "normal-wishart", "autoregression", "laplace")
-FAMILIES = COLLAPSED + KEPT
+COLLAPSED = ("poisson", "normal-mean", "exponential", "binomial", "categorical", "multinomial",
+             "normal-variance", "mvnormal", "normal-wishart", "autoregression")  # fmt: skip
+FAMILIES = (*COLLAPSED, "laplace")
 MASKED = ("poisson", "normal-mean", "exponential", "binomial", "categorical", "normal-variance",
           "laplace")  # fmt: skip
 
@@ -41,8 +41,6 @@ class Combination(NamedTuple):
 def feasible(c):
     """Whether the levels can meet."""
     if (c.prior == "fixed") != (c.weights == "given"):
-        return False
-    if c.prior == "fixed" and c.sampler != "ffbs":
         return False
     if c.sampler == "direct-collapsed" and (c.family not in COLLAPSED or c.layout == "missing"):
         return False
@@ -99,6 +97,11 @@ COVERING = [
     Combination("fixed", "given", "ffbs", "normal-wishart", "one"),
     Combination("fixed", "given", "ffbs", "autoregression", "ragged"),
     Combination("fixed", "given", "ffbs", "laplace", "one"),
+    Combination("ds", "weak-limit", "direct-collapsed", "mvnormal", "one"),
+    Combination("sticky", "stick-breaking", "direct-collapsed", "normal-wishart", "one"),
+    Combination("hdp", "weak-limit", "direct-collapsed", "normal-variance", "ragged"),
+    Combination("fixed", "given", "direct-collapsed", "autoregression", "ragged"),
+    Combination("fixed", "given", "direct-kept", "normal-wishart", "ragged"),
 ]
 """Pairwise covering: each pair of levels of two factors, where feasible, is in one of these."""
 
@@ -106,8 +109,11 @@ BESIDE = [
     Combination("ds", "weak-limit", "ffbs", "normal-mean", "ragged", refine=False),
     Combination("ds", "stick-breaking", "direct-collapsed", "poisson", "one", refine=False),
     Combination("fixed", "given", "ffbs", "bernoulli", "one"),
+    Combination("ds", "weak-limit", "direct-collapsed", "normal-joint", "one"),
+    Combination("hdp", "stick-breaking", "direct-collapsed", "normal-known-mean", "one"),
 ]
-"""The paper's model, whose prior of (phi, eta) lies on the midpoints of a grid; one trial."""
+"""The paper's model, whose prior of (phi, eta) lies on the midpoints of a grid; single trials;
+the normal-inverse-gamma prior, and a variance alone."""
 
 EVERY = COVERING + BESIDE
 
@@ -124,6 +130,7 @@ SUBSET = [
     Combination("hdp", "weak-limit", "direct-collapsed", "multinomial", "ragged"),
     Combination("fixed", "given", "ffbs", "binomial", "ragged"),
     Combination("fixed", "given", "ffbs", "bernoulli", "one"),
+    Combination("fixed", "given", "direct-collapsed", "autoregression", "ragged"),
 ]
 """What a default run of the tests does: every prior, both weights, every sampler, every family."""
 

@@ -155,6 +155,47 @@ class NormalVariance:
         return stats.norm.logpdf(y, mean, np.sqrt(variance)).sum(axis=-1)
 
 
+class NormalJoint(NormalVariance):
+    """The normal-inverse-gamma prior: the mean's variance is the noise's, divided by 0.4."""
+
+    def parameters():
+        variance = pm.InverseGamma("variance", 6.0, 5.0, shape=(L, 2))
+        mean = pm.Normal("mean", 0.5, pm.math.sqrt(variance / 0.4), shape=(L, 2))
+        return mean, variance
+
+    def prior(rng, n):
+        variance = 5.0 / rng.gamma(6.0, 1.0, (n, L, 2))
+        return {"mean": rng.normal(0.5, np.sqrt(variance / 0.4)), "variance": variance}
+
+    def log_prior(mean, variance):
+        density = stats.norm.logpdf(mean, 0.5, np.sqrt(variance / 0.4))
+        return density + stats.invgamma.logpdf(variance, 6.0, scale=5.0)
+
+
+class NormalKnownMean:
+    """A variance of its own for each state, about a mean that is known."""
+
+    shape, dtype, scales = (2,), float, {"variance": "log"}
+
+    def parameters():
+        return (pm.InverseGamma("variance", 6.0, 5.0, shape=(L, 2)),)
+
+    def likelihood(z, y, variance):
+        pm.Normal("y", 0.5, pm.math.sqrt(variance[z]), observed=y)
+
+    def prior(rng, n):
+        return {"variance": 5.0 / rng.gamma(6.0, 1.0, (n, L, 2))}
+
+    def log_prior(variance):
+        return stats.invgamma.logpdf(variance, 6.0, scale=5.0)
+
+    def simulate(rng, lengths, variance):
+        return rng.normal(0.5, np.sqrt(variance))
+
+    def log_density(lengths, y, variance):
+        return stats.norm.logpdf(y, 0.5, np.sqrt(variance)).sum(axis=-1)
+
+
 class Exponential:
     shape, dtype, scales = (2,), float, {"rate": "log"}
 
@@ -357,6 +398,8 @@ FAMILIES = {
     "poisson": Poisson,
     "normal-mean": NormalMean,
     "normal-variance": NormalVariance,
+    "normal-joint": NormalJoint,
+    "normal-known-mean": NormalKnownMean,
     "exponential": Exponential,
     "binomial": Binomial,
     "bernoulli": Bernoulli,

@@ -124,7 +124,8 @@ class Setup:
                 steps.append(dshdp.GridRhoStep([z], grid=grid, refine=c.refine))
             owned = {v for step in steps for v in step.vars}
             theta = [v for v in model.value_vars if v not in owned]
-            assert (c.sampler == "direct-collapsed") <= (not theta)
+            if c.sampler == "direct-collapsed":  # all, or what is left of two that are not joint
+                assert len(theta) < len(self.family.scales)
             if theta and c.family == "laplace":
                 steps.append(pm.Slice(theta, compile_kwargs={"mode": "NUMBA"}))
             elif theta:

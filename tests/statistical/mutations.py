@@ -176,7 +176,7 @@ MUTATIONS = {
     "no-delta": Mutation(
         "delta(j, l) dropped from the case table",
         "kernels/case_table.py",
-        (("(at + counts[row, after] + same))", "(at + counts[row, after]))"),),
+        (("(masses[row, after] + same))", "masses[row, after])"),),
         ENUMERATION,
     ),
     "plus-one": Mutation(
@@ -195,9 +195,8 @@ MUTATIONS = {
     "last-pays-successor": Mutation(
         "the last time point's draw with the factor 1 - kappa_k of a missing successor",
         "kernels/case_table.py",
-        (("into * (base[k] + counts[row, k]) * likelihoods[i]\n        weights[NEW]",
-          "into * (base[k] + counts[row, k]) * likelihoods[i] * rows[SWITCH, k + 1]\n"
-          "        weights[NEW]"),),
+        (("into * masses[row, k] * likelihoods[i]",
+          "into * masses[row, k] * likelihoods[i] * rows[SWITCH, k + 1]"),),
         ENUMERATION,
     ),
     "degrees-of-freedom": Mutation(
@@ -216,10 +215,10 @@ MUTATIONS = {
     "stale-table": Mutation(
         "the table of log-likelihoods at the parameters of the call before",
         "emissions/likelihood.py",
-        (("for x in self._parameters(point)]\n        with",
+        (("for x in self._parameters(point)]\n        data",
           "for x in self._parameters(point)]\n"
           "        self._stale, parameters = parameters, getattr(self, '_stale', parameters)\n"
-          "        with"),),
+          "        data"),),
         f"{STEPS} ds/stick-breaking/ffbs/normal-mean/ragged",
     ),
     "seed-reuse": Mutation(
