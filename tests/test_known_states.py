@@ -84,7 +84,7 @@ def test_forward_filter_draws_from_the_enumerated_posterior():
     assert log_marginal == pytest.approx(np.log(weights))
 
 
-@pytest.mark.parametrize("collapse", ["auto", False])
+@pytest.mark.parametrize("collapse", ["auto", pytest.param(False, marks=pytest.mark.slow)])
 def test_direct_assignment_draws_from_the_enumerated_posterior(collapse):
     """Sweeps with gamma, beta and alpha fixed; rows (and means) integrated out of the law.
 

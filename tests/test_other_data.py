@@ -75,10 +75,10 @@ X = np.linspace(1.0, 2.0, 5)
         (poisson, TRAIN, TEST, None, {}),
         (poisson, TRAIN, TEST, [3, 2], {}),
         (poisson, TRAIN, np.ma.masked_array(TEST, mask=[0, 1, 0, 0, 0]), None, {}),
-        (poisson, MASKED, TEST, None, {}),
-        (student, TRAIN, TEST, None, {}),
+        pytest.param(poisson, MASKED, TEST, None, {}, marks=pytest.mark.slow),
+        pytest.param(student, TRAIN, TEST, None, {}, marks=pytest.mark.slow),
         (autoregression, VECTORS, VECTORS[:7], [4, 3], {}),
-        (held_in_data, TRAIN, TEST, None, {"x": X}),
+        pytest.param(held_in_data, TRAIN, TEST, None, {"x": X}, marks=pytest.mark.slow),
     ],
 )
 @pytest.mark.filterwarnings("ignore::pymc.exceptions.ImputationWarning")

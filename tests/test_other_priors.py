@@ -51,7 +51,7 @@ def parametric():
 
 BUILDERS = [
     sticky_by_sticks,
-    sticky_user_priors,
+    pytest.param(sticky_user_priors, marks=pytest.mark.slow),
     plain,
     parametric,
     pytest.param(sticky, marks=pytest.mark.slow),

@@ -80,7 +80,10 @@ def assert_equal_results(one, two):
             assert a[variable].dtype == b[variable].dtype and a[variable].dims == b[variable].dims
 
 
-@pytest.mark.parametrize(("make_model", "tune"), [(nuts, 10), (conjugate, TUNE), (direct, 5)])
+@pytest.mark.parametrize(
+    ("make_model", "tune"),
+    [pytest.param(nuts, 10, marks=pytest.mark.slow), (conjugate, TUNE), (direct, 5)],
+)
 def test_thirty_and_thirty_more_are_sixty(make_model, tune, tmp_path):
     """Bit for bit, draws and statistics, whatever was stored.
 
@@ -102,6 +105,7 @@ def small():
     return conjugate()
 
 
+@pytest.mark.slow
 def test_little_stored_several_processes_and_a_summary(small, tmp_path):
     """Fails if what ``var_names`` left out is needed, or if workers share a state."""
     model, make = small
@@ -160,6 +164,7 @@ def test_a_killed_run_keeps_what_it_had_and_is_finished(small, tmp_path):
     assert_equal_results(finished, whole)
 
 
+@pytest.mark.slow
 def test_killed_while_tuning(small, tmp_path):
     """Fails if tuning is not ended at its time in a chain that goes on, or z is held anew."""
     model, make = small

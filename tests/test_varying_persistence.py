@@ -105,6 +105,7 @@ def test_coefficients_agree_with_a_grid():
             assert abs((chain**power).mean() - (density * axis**power).sum()) < 4.5 * error
 
 
+@pytest.mark.slow
 def test_automatic_steps(quick):
     """NUTS gets the coefficients; nothing is left for GridRhoStep, which says so."""
     model = varying_model(kappa=None, prior=dshdp.DSHDP)

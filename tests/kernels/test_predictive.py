@@ -198,10 +198,10 @@ def sums(emission):
     return emission.slots[:, : m + 1], emission.totals[:, : gaussian.REMOVED]
 
 
-WHOLE = [pytest.param(name, marks=pytest.mark.slow) for name in NAMES[3:]]
+WHOLE = [pytest.param(name, marks=pytest.mark.slow) for name in NAMES[1:]]
 
 
-@pytest.mark.parametrize("name", NAMES[:3] + WHOLE)
+@pytest.mark.parametrize("name", NAMES[:1] + WHOLE)
 def test_sums_do_not_drift(name):
     """10,000 sweeps on one emission: sums kept equal sums afresh, emptied slots the prior.
 
