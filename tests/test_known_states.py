@@ -199,7 +199,7 @@ def test_start_has_the_known_states(layout, known, at):
 
 def test_clusters_of_the_start_are_numbered_by_the_known_states():
     """Fails if known states are put into a segmentation numbered at random."""
-    y = np.repeat([0.0, 10.0, 20.0], 8)
+    y = np.repeat([0.0, 10.0, 20.0], 8) + np.random.default_rng(1).normal(size=24)
     model = normal_model(known={0: 2, 9: 0, 20: 1}, layout={"length": 24}, y=y)
     with model:
         table = dshdp.WeakLimitFFBS([model["z"]])._priors[0].tables[0]
