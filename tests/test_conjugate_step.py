@@ -77,7 +77,7 @@ def test_competence_without_a_model_claims_nothing():
 def test_explicit_nuts_switches_it_off():
     model = build(poisson)
     with model:
-        step = pm.NUTS([model["rate"]])
+        step = pm.NUTS([model["rate"]], compile_kwargs={"mode": "FAST_COMPILE"})
     assert claimed(model, [step]) == []
 
 

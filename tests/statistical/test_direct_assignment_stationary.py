@@ -145,7 +145,7 @@ def enumerate_paths(weights, emission):
 @pytest.mark.parametrize(
     ("emission", "weights", "scan"),
     [
-        ("table", "fixed", False),
+        pytest.param("table", "fixed", False, marks=pytest.mark.slow),
         ("table", "weak-limit", True),
         ("table", "stick-breaking", False),
         ("collapsed", "fixed", True),

@@ -9,7 +9,11 @@ import pytest
 from combinations import EVERY, SUBSET
 from harness import Setup, geweke, same_means, seed_of
 
-RUNS = [pytest.param(c, 4_000, id=c.name) for c in SUBSET]
+LONG = ("mvnormal", "normal-wishart", "autoregression")  # matrices: a sweep takes longer
+RUNS = [
+    pytest.param(c, 4_000, id=c.name, marks=[pytest.mark.slow] if c.family in LONG else [])
+    for c in SUBSET
+]
 RUNS += [pytest.param(c, 20_000, id=f"{c.name}-long", marks=pytest.mark.slow) for c in EVERY]
 
 

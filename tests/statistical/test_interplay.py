@@ -104,17 +104,9 @@ def hyperparameter_statistics(draws):
     return {name: x[0] for name, x in out.items()}
 
 
-@pytest.mark.parametrize(
-    ("prior", "weights"),
-    [
-        ("ds", "weak-limit"),
-        pytest.param("ds", "stick-breaking", marks=pytest.mark.slow),
-        pytest.param("sticky", "weak-limit", marks=pytest.mark.slow),
-        pytest.param("sticky", "stick-breaking", marks=pytest.mark.slow),
-        pytest.param("hdp", "weak-limit", marks=pytest.mark.slow),
-        pytest.param("hdp", "stick-breaking", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("weights", ["weak-limit", "stick-breaking"])
+@pytest.mark.parametrize("prior", ["ds", "sticky", "hdp"])
 def test_hyperparameters_agree_with_slice(prior, weights):
     """At a fixed path; fails if gamma follows the infinite model, or rows come before alpha.
 
