@@ -11,8 +11,6 @@ from scipy.optimize import linear_sum_assignment
 __all__ = ["initial_path", "is_default_start", "observed_data", "standardised"]
 
 LARGEST_SAMPLE = 20_000
-LARGEST_TRIAL = 2_000
-PATIENCE = 3
 
 
 def is_default_start(path, n_states, known=None):
@@ -28,11 +26,9 @@ def initial_path(table, n_states, rng):
     """Segment the observed data by k-means, in agreement with what is known of the states.
 
     Features are what was observed at each time point, standardised (counts by their square
-    root); time points without data take the label before them. The number of clusters is the
-    one of least description length (``_description_length``) among 2, 3, ... up to L, a little
-    more than T^(1/2) and one less than the distinct values, tried in turn on at most 2,000 time
-    points until three in a row are no better. Chains start differently by the random centres
-    of k-means++.
+    root); time points without data take the label before them. The number of clusters is drawn
+    between K/2 and K = min(L, 2 + T^(1/2), distinct values), so that chains start differently:
+    the sampler merges states that are too many sooner than it splits states that are too few.
 
     Parameters
     ----------
@@ -65,48 +61,17 @@ def _segmentation(table, n_states, rng):
         return np.zeros(T, int)
     x = features[seen]
     sample = x if seen.size <= LARGEST_SAMPLE else x[rng.choice(seen.size, LARGEST_SAMPLE, False)]
-    distinct = len(np.unique(sample, axis=0))
-    if distinct < 2:
+    most = min(n_states, 2 + int(np.sqrt(seen.size)), len(np.unique(sample, axis=0)))
+    if most < 2:
         return np.zeros(T, int)
-    most = max(2, min(n_states, 2 + int(np.sqrt(seen.size)), distinct - 1))
-    centres, _ = _clusters(sample, _n_clusters(sample, most, rng), rng)
+    clusters = int(rng.integers(max(2, (most + 1) // 2), most + 1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # a cluster may end up empty
+        centres, _ = kmeans2(sample, clusters, minit="++", rng=rng)
     labels, _ = vq(x, centres)
     labels = np.unique(labels, return_inverse=True)[1]
     before = np.maximum(np.searchsorted(seen, np.arange(T), side="right") - 1, 0)
     return labels[before]
-
-
-def _clusters(x, k, rng):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # a cluster may end up empty
-        return kmeans2(x, k, minit="++", rng=rng)
-
-
-def _n_clusters(x, most, rng):
-    """Find the number of clusters, from 2 to ``most``, of least description length."""
-    if len(x) > LARGEST_TRIAL:
-        x = x[rng.choice(len(x), LARGEST_TRIAL, False)]
-    best, shortest, worse, k = 2, np.inf, 0, 2
-    while k <= most and worse < PATIENCE:
-        length = _description_length(x, *_clusters(x, k, rng))
-        best, shortest, worse = (k, length, 0) if length < shortest else (best, shortest, worse + 1)
-        k += max(1, k // 5)
-    return best
-
-
-def _description_length(x, centres, labels):
-    """Length in nats of n points as clusters of one spherical variance, their labels included.
-
-    (n F / 2) log(residual variance) - sum_k n_k log(n_k / n) + (K F / 2) log n, up to a constant.
-    Without the labels' share hard clusters of noise would get shorter the more there are.
-    """
-    n, F = x.shape
-    sizes = np.bincount(labels)
-    sizes = sizes[sizes > 0]
-    residual = np.mean((x - centres[labels]) ** 2)
-    with np.errstate(divide="ignore"):
-        fit = 0.5 * n * F * np.log(residual)
-    return fit - np.sum(sizes * np.log(sizes / n)) + 0.5 * sizes.size * F * np.log(n)
 
 
 def observed_data(model, variable):
