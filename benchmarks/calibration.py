@@ -236,9 +236,9 @@ def page(out):
             "## Simulation-based calibration",
             "",
             f"{len(sbc)} rank distributions. Below p = 0.05: {low['chi_square_p']} by chi-square "
-            f"(20 cells) and {low['ecdf_p']} by the simultaneous band of the distribution function "
-            f"(Säilynoja, Bürkner & Vehtari 2022), {0.05 * len(sbc):.0f} expected of each. "
-            f"Smallest: {p['chi_square_p'].min():.2g} and {p['ecdf_p'].min():.2g}.",
+            f"({DRAWS + 1} cells) and {low['ecdf_p']} by the simultaneous band of the distribution "
+            f"function (Säilynoja, Bürkner & Vehtari 2022), {0.05 * len(sbc):.0f} expected of "
+            f"each. Smallest: {p['chi_square_p'].min():.2g} and {p['ecdf_p'].min():.2g}.",
             "",
             "![Rank distributions with their bands](ranks.png)",
             "",

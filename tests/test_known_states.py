@@ -170,10 +170,12 @@ def test_prior_draws_where_rows_have_underflowed():
 
 
 def test_log_density_is_minus_infinity_off_the_known_states():
-    model = normal_model()
-    z = model["z"]
+    known = np.array([-1, 2, -1, 0, -1, -1], "int8")
+    path = dshdp.distributions.HiddenPath.dist(
+        np.full(3, 1 / 3), np.full((3, 3), 1 / 3), np.full(3, 0.5), LENGTHS, known=known
+    )
     good, bad = np.array([0, 2, 1, 0, 1, 1]), np.array([0, 1, 1, 0, 1, 1])
-    with_known = evaluate([pm.logp(z, good), pm.logp(z, bad)], {})
+    with_known = evaluate([pm.logp(path, good), pm.logp(path, bad)])
     assert np.isfinite(with_known[0]) and with_known[1] == -np.inf
 
 
