@@ -119,8 +119,8 @@ def test_rows_are_redrawn(step, model):
     assert np.array_equal(one["rate_log__"], two["rate_log__"]) == (step.collapse is False)
 
 
-def test_states_are_held_while_tuning_only(step, model):
-    """Fails if the hold ignores ``tune`` or never ends."""
+def test_states_are_held_then_drawn_whole_while_tuning(step, model):
+    """Fails if the hold ignores ``tune`` or never ends, or if tuning moves single states."""
     path = np.roll(SEGMENTS, 3).astype("int8")
     point = {**good_point(model), "z": path}
     n = 1 if step.collapse == "auto" else HELD_ITERATIONS
@@ -129,7 +129,8 @@ def test_states_are_held_while_tuning_only(step, model):
     for held, stats in draws[:-1]:
         np.testing.assert_array_equal(held["z"], path)
         assert stats["moved"] == 0
-    assert draws[-1][1]["moved"] > 0
+    assert not np.array_equal(draws[-1][0]["z"], path)
+    assert draws[-1][1]["moved"] == 0
     step.tune, step.held = False, 0
     assert run(step, point, 1)[0][1]["moved"] > 0
 

@@ -157,6 +157,11 @@ class DSBlockGibbs(StatesStep):
     Starting path and the ``warning`` statistic are those of ``WeakLimitFFBS``, with collapsed
     parameters among those drawn exactly. When all L states are occupied the sweep
     goes on, exact for the prior with L states.
+
+    While tuning, paths are drawn whole as by ``WeakLimitFFBS``, which leaves the same posterior
+    invariant, and ``moved``, ``births`` and ``deaths`` are 0. States of the starting path that
+    are one and the same merge within hundreds of such draws; moving one time point at a time can
+    take more than ten thousand sweeps. Tune for 1,000 iterations or more.
     """
 
     name = "ds_block_gibbs"
@@ -196,8 +201,10 @@ class DSBlockGibbs(StatesStep):
         hold = self._holds
         occupied, changes, full = 0, np.zeros(3, np.int64), False
         for prior in self._priors:
-            if hold:
-                if self.held == 0:
+            if self.tune:
+                if not hold:
+                    point, _ = prior.draw_states(point, self.rng)
+                elif self.held == 0:
                     point = prior.start(point, self.rng)
                 point, n_occupied = prior.draw_transitions(point, self.rng)
                 point = prior.redraw(point, self.rng)

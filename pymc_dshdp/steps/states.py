@@ -64,6 +64,25 @@ class PriorSampler:
                 new[value.name] = path.astype(value.dtype).reshape(point[value.name].shape)
         return {**point, **new}
 
+    def draw_states(self, point, rng, threads=1):
+        """Draw new paths by forward filtering and backward sampling.
+
+        Returns the point and the log marginal likelihood of the data.
+        """
+        draw_path = self.transition.path_sampler(point)
+        total = 0.0
+        for value, table, lengths in zip(
+            self.paths.values, self.tables, self.paths.lengths, strict=True
+        ):
+            rows, uniforms = table.rows(point), rng.random(lengths.sum())
+            draw = draw_path(rows, table.shape, lengths, uniforms, threads)
+            if draw.impossible_time >= 0:
+                raise_impossible(value.name, table, rows, draw.impossible_time)
+            path = draw.states.astype(value.dtype).reshape(point[value.name].shape)
+            point = {**point, value.name: path}  # the next path may share its likelihood
+            total += draw.log_marginal_likelihood.sum()
+        return point, total
+
     def draw_transitions(self, point, rng):
         """Draw the transition block; returns the point and the number of occupied states."""
         counts = self.paths.counts(point)

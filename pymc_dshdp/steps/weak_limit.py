@@ -19,12 +19,7 @@ from pymc_dshdp.distributions import (
     TransitionRowsRV,
 )
 from pymc_dshdp.missing import is_missing_observation
-from pymc_dshdp.steps.states import (
-    PriorSampler,
-    StatesStep,
-    StatesStepState,
-    raise_impossible,
-)
+from pymc_dshdp.steps.states import StatesStep, StatesStepState
 from pymc_dshdp.structure import has_op, role_of
 
 __all__ = ["WeakLimitFFBS"]
@@ -37,26 +32,6 @@ OWN_OPS = (
     TransitionRowsRV,
 )
 OWN_ROLES = {"alpha", "gamma", "s", "sticky_phi"}
-
-
-class _ForwardFilterSampler(PriorSampler):
-    """The states of one prior, drawn by forward filtering and backward sampling."""
-
-    def draw_states(self, point, rng, threads=1):
-        """Draw new paths; returns the point and the log marginal likelihood of the data."""
-        draw_path = self.transition.path_sampler(point)
-        total = 0.0
-        for value, table, lengths in zip(
-            self.paths.values, self.tables, self.paths.lengths, strict=True
-        ):
-            rows, uniforms = table.rows(point), rng.random(lengths.sum())
-            draw = draw_path(rows, table.shape, lengths, uniforms, threads)
-            if draw.impossible_time >= 0:
-                raise_impossible(value.name, table, rows, draw.impossible_time)
-            path = draw.states.astype(value.dtype).reshape(point[value.name].shape)
-            point = {**point, value.name: path}  # the next path may share its likelihood
-            total += draw.log_marginal_likelihood.sum()
-        return point, total
 
 
 @dataclass_state
@@ -147,7 +122,7 @@ class WeakLimitFFBS(StatesStep):
         ):
             raise ValueError(f"threads must be a positive integer or None, received {threads!r}")
         self.threads = None if threads is None else int(threads)
-        self._prepare(vars, model, rng, initial_point, blocked, _ForwardFilterSampler)
+        self._prepare(vars, model, rng, initial_point, blocked)
 
     def step(self, point):
         """Draw the states and the transition block of each prior; see the class."""
