@@ -206,11 +206,8 @@ def find_priors(model):
     return list(priors.values())
 
 
-def refuse_outside_dependents(model, prior, owned, step):
-    """Raise if a variable or Potential outside the prior depends on an owned variable.
-
-    The conditionals hold only if nothing but the prior's own variables involves them.
-    """
+def outside_dependents(model, prior, owned):
+    """Pairs (dependent, variable): what outside the prior depends on which owned variable."""
     children = prior.children()
     for dependent in [*model.basic_RVs, *model.potentials]:
         blockers = [v for v in model.basic_RVs if v is not dependent]
@@ -219,11 +216,20 @@ def refuse_outside_dependents(model, prior, owned, step):
             if variable is dependent or variable not in seen:
                 continue
             if dependent not in children.get(variable, ()):
-                raise ValueError(
-                    f"{step}: {dependent.name!r} depends on {variable.name!r}, which this step "
-                    f"draws from a conditional that does not contain {dependent.name!r}. Remove "
-                    "that dependence, or give the prior its own variable."
-                )
+                yield dependent, variable
+
+
+def refuse_outside_dependents(model, prior, owned, step):
+    """Raise if a variable or Potential outside the prior depends on an owned variable.
+
+    The conditionals hold only if nothing but the prior's own variables involves them.
+    """
+    for dependent, variable in outside_dependents(model, prior, owned):
+        raise ValueError(
+            f"{step}: {dependent.name!r} depends on {variable.name!r}, which this step "
+            f"draws from a conditional that does not contain {dependent.name!r}. Remove "
+            "that dependence, or give the prior its own variable."
+        )
 
 
 def path_lengths(model, z, start):

@@ -264,6 +264,61 @@ def test_several_states_of_one_prior_share_their_counts():
         assert point["z_b"].shape == (2, 9)
 
 
+def sticks_model(shape=1.0, known=None, outside=False, **kwargs):
+    """Two states far apart in four slots along the sticks."""
+    with pm.Model() as model:
+        prior = dshdp.DSHDP("hmm", n_states=4, weights="stick-breaking", **kwargs)
+        z = dshdp.HiddenStates("z", prior, length=20, known=known)
+        rate = pm.Gamma("rate", shape, 0.05, shape=4)
+        pm.Poisson("y", rate[z], observed=np.repeat([0, 100], 10))
+        if outside:
+            pm.Potential("outside", prior.kappa[0])
+    return model
+
+
+RENUMBERED = {
+    "alike": (sticks_model, {}, True),
+    "no persistence": (lambda: sticks_model(kappa=0.0), {}, True),
+    "kept": (sticks_model, {"collapse": False}, False),
+    "known": (lambda: sticks_model(known={0: 2}), {}, False),
+    "kappa by state": (lambda: sticks_model(kappa=[0.1, 0.2, 0.3, 0.4]), {}, False),
+    "kappa elsewhere": (lambda: sticks_model(outside=True), {}, False),
+    "rates by state": (lambda: sticks_model(np.arange(1.0, 5.0)), {}, False),
+}
+
+
+@pytest.mark.parametrize("make, kwargs, expected", RENUMBERED.values(), ids=RENUMBERED)
+def test_states_are_renumbered_where_they_are_alike(make, kwargs, expected):
+    """Fails if what tells two states apart is overlooked."""
+    model = make()
+    step = build(model, rng=8, **kwargs)
+    step.tune = False
+    transition = step._priors[0].transition
+    inner, asked = transition.renumber, []
+    transition.renumber = lambda *args: asked.append(True) or inner(*args)
+    point = {**model.initial_point(), "z": np.repeat([2, 3], 10).astype("int8")}
+    if "hmm_kappa_logodds__" in point:
+        point["hmm_kappa_logodds__"] = np.arange(4.0)
+    run(step, point, 1)
+    assert bool(asked) == expected
+
+
+def test_kappa_goes_along_with_its_state():
+    """Fails if the numbering stays, or kappa stays where its state changes its number."""
+    model = sticks_model()
+    step = build(model, rng=8)
+    step.tune = False
+    point = {**model.initial_point(), "z": np.repeat([2, 3], 10).astype("int8")}
+    point["hmm_kappa_logodds__"] = np.array([0.1, 0.2, 5.0, 6.0])
+    numbers = set()
+    for new, _ in run(step, point, 10):
+        ends = new["z"][[0, -1]]
+        np.testing.assert_array_equal(new["hmm_kappa_logodds__"][ends], [5.0, 6.0])
+        assert sorted(new["hmm_kappa_logodds__"]) == [0.1, 0.2, 5.0, 6.0]
+        numbers.add(tuple(ends.tolist()))
+    assert len(numbers) > 2
+
+
 def test_other_priors():
     for kwargs in (
         {"prior": dshdp.StickyHDP},

@@ -18,6 +18,7 @@ from pymc_dshdp.steps.states import (
     StatesStepState,
     raise_impossible,
 )
+from pymc_dshdp.structure import outside_dependents
 
 __all__ = ["DSBlockGibbs"]
 
@@ -44,6 +45,12 @@ class _DirectSampler(PriorSampler):
             found = find_collapsed(model, z) if collapse == "auto" else None
             self.emissions.append(KeptEmission(table) if found is None else found)
         self.vars += [v for emission in self.emissions for v in emission.values]
+        self._numbered = any(known is not None for known in self.paths.known)
+        alike = prior.phi is not None or prior.sticky is not None
+        moves = alike and prior.kappa in model.free_RVs
+        if moves and any(outside_dependents(model, prior, [prior.kappa])):
+            moves = False
+        self._kappa = model.rvs_to_values[prior.kappa] if moves else None
 
     def _paths(self, point):
         return [np.ravel(point[value.name]) for value in self.paths.values]
@@ -68,8 +75,10 @@ class _DirectSampler(PriorSampler):
             for path, lengths in zip(self._paths(point), self.paths.lengths, strict=True)
         ]
         changes = np.zeros(3, np.int64)
+        alike = self._kappa is not None or np.all(logit == logit[0])
         for i, (value, path) in enumerate(zip(self.paths.values, self._paths(point), strict=True)):
             statistics, grouped = self.emissions[i].statistics(point, path)
+            alike &= grouped
             draw = kernels.sweep_states(
                 rng,
                 path,
@@ -92,8 +101,21 @@ class _DirectSampler(PriorSampler):
             states = draw.states.astype(value.dtype).reshape(point[value.name].shape)
             point = {**point, value.name: states}  # the next path may share its likelihood
         persistences = (self.paths.counts(point) - switches)[1:].diagonal()
+        if alike and self.transition.ordered and not self._numbered:
+            point, switches, persistences = self._renumber(point, switches, persistences, rng)
         new = self.transition(point, switches, persistences, rng)
         return self.redraw({**point, **new}, rng), np.count_nonzero(visits), changes
+
+    def _renumber(self, point, switches, persistences, rng):
+        """Draw the numbering of the states along the sticks; all that is theirs goes along."""
+        order, new = self.transition.renumber(point, switches, rng)
+        number = np.argsort(order)
+        for value in self.paths.values:
+            new[value.name] = number[point[value.name]].astype(value.dtype)
+        if self._kappa is not None:
+            new[self._kappa.name] = point[self._kappa.name][order]
+        rows = np.concatenate([[0], order + 1])
+        return {**point, **new}, switches[np.ix_(rows, order)], persistences[order]
 
     def redraw(self, point, rng):
         """Draw the collapsed parameters given the states."""
@@ -121,7 +143,10 @@ class DSBlockGibbs(StatesStep):
     2. :math:`(z_t, w_t, w_{t+1})` jointly, for t = 1, ..., T, given everything else, with
        :math:`\bar\pi` and :math:`\pi_\mathrm{init}` integrated out (see
        ``kernels.case_table`` for the cases);
-    3. with these :math:`w`, the table counts, :math:`\gamma`, :math:`\alpha`, :math:`\beta` and
+    3. with ``weights="stick-breaking"``, where all parameters of the emission are integrated out
+       and alike in all states: the numbering of the states along the sticks, which the sweep
+       itself would hardly ever change (see ``kernels.labels``); kappa moves with its state;
+    4. with these :math:`w`, the table counts, :math:`\gamma`, :math:`\alpha`, :math:`\beta` and
        last the rows :math:`\bar\pi_j \sim \mathrm{Dir}(\alpha\beta + n_j)` and
        :math:`\pi_\mathrm{init}`, as in ``WeakLimitFFBS``.
 

@@ -6,6 +6,7 @@ from pytensor.tensor.random.basic import GammaRV
 from pymc_dshdp.kernels import transitions as kernels
 from pymc_dshdp.kernels import varying
 from pymc_dshdp.kernels.blocks import sample_paths
+from pymc_dshdp.kernels.labels import renumber
 from pymc_dshdp.kernels.persistence import draw_self_persistence, log_sticky_marginal
 from pymc_dshdp.kernels.slice import slice_sample
 from pymc_dshdp.structure import (
@@ -62,7 +63,8 @@ class _Hyperprior:
 class _Rows:
     """What every prior has: the rows, and the counts of its path.
 
-    Subclasses say whether all rows have the same Dirichlet parameters (``rows_alike``).
+    Subclasses say whether all rows have the same Dirichlet parameters (``rows_alike``), and
+    whether their weights are in an order, by which the states are numbered (``ordered``).
 
     Parameters
     ----------
@@ -71,6 +73,8 @@ class _Rows:
     step : str
         Name of the step, for messages.
     """
+
+    ordered = False
 
     def __init__(self, model, prior, step):
         self.rvs = prior.transition_variables(model)
@@ -171,6 +175,27 @@ class TransitionUpdate(_Rows):
             return NO_STICKS, np.asarray(point[self._beta.name], dtype="float64")
         sticks = np.asarray(point[self._sticks.name], dtype="float64")
         return sticks, kernels.stick_breaking_weights(sticks)
+
+    @property
+    def ordered(self):
+        """Whether the weights are sticks."""
+        return self._sticks is not None
+
+    def renumber(self, point, switches, rng):
+        """Draw the numbering of the states along the sticks, then v, given n.
+
+        Returns
+        -------
+        order : ndarray of shape (L,)
+            Former number of the state that now has number k.
+        new : dict
+            Value of v by its name.
+        """
+        gamma, alpha = self._hyper.read(point)
+        drawn = renumber(rng, switches, gamma, alpha, self.weights(point)[1])
+        return drawn.order, {
+            self._sticks.name: drawn.sticks_logit.astype(self._sticks.dtype, copy=False)
+        }
 
     def row_concentrations(self, point):
         """Alpha beta, the Dirichlet parameters of pi_init and each row; shape (L + 1, L)."""

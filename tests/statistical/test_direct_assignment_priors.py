@@ -19,6 +19,7 @@ Y = np.array([0.3, 1.1, 0.9, -0.2, 1.4])
 MEANS = np.array([0.0, 1.0])
 ROWS, FIRST = np.array([[1.5, 0.4], [0.7, 2.2]]), np.array([0.9, 0.3])
 ALPHA, KAPPA0 = 1.8, 1.2
+RHO = (2.5, 1.4)
 BATCHES = 20
 
 
@@ -30,6 +31,10 @@ def declare(name, collapse):
             )
         elif name == "plain":
             prior = dshdp.HDP("hmm", n_states=L, gamma=2.0, alpha=ALPHA)
+        elif name == "sticks":
+            prior = dshdp.DSHDP(
+                "hmm", n_states=L, gamma=2.0, alpha=ALPHA, rho=RHO, weights="stick-breaking"
+            )
         else:
             total = ALPHA + KAPPA0
             prior = dshdp.StickyHDP("hmm", n_states=L, gamma=2.0, s=total, phi=KAPPA0 / total)
@@ -59,10 +64,14 @@ def prior_of_draws(name, counts, copies):
         x, w = np.polynomial.legendre.leggauss(20)
         beta = np.stack([(x + 1.0) / 2.0, (1.0 - x) / 2.0], axis=-1)
         base, weights = np.tile(ALPHA * beta[:, None], (1, L + 1, 1)), w / 2.0
+        if name == "sticks":  # v ~ Beta(1, 2)
+            weights = weights * 2.0 * beta[:, 1]
     total, n = base.sum(axis=2), counts.sum(axis=1)
     out = (gammaln(base + counts) - gammaln(base)).sum(axis=(1, 2))
     out += (gammaln(total) - gammaln(total + n)).sum(axis=1)
-    if name == "sticky":
+    if name == "sticks":
+        out += (betaln(RHO[0] + copies, RHO[1] + n[1:]) - betaln(*RHO)).sum()
+    elif name == "sticky":
         out += (betaln(KAPPA0 + copies, ALPHA + n[1:]) - betaln(KAPPA0, ALPHA)).sum()
     elif copies.any():
         return 0.0
@@ -87,26 +96,39 @@ def enumerate_paths(name, collapse):
     return out / out.sum()
 
 
-LONG = [("fixed", True), ("plain", True), ("plain", False), ("sticky", False), ("fixed", False)]
+LONG = [
+    ("fixed", True),
+    ("sticks", False),
+    ("plain", True),
+    ("plain", False),
+    ("sticky", False),
+    ("fixed", False),
+]
 
 
 @pytest.mark.parametrize(
     ("name", "collapse"),
-    [("sticky", True)] + [pytest.param(*x, marks=pytest.mark.slow) for x in LONG],
+    [("sticky", True), ("sticks", True)] + [pytest.param(*x, marks=pytest.mark.slow) for x in LONG],
 )
 def test_stationary_frequencies(name, collapse):
-    """Fails if rows of one's own are taken for shared ones, or w is not of the present rows."""
+    """Fails if rows of one's own are taken for shared ones, or w is not of the present rows.
+
+    With sticks also if kappa or the counts stay behind where states are renumbered.
+    """
     model = declare(name, collapse)
     with model:
-        step = DSBlockGibbs([model["z"]], collapse="auto" if collapse else False, rng=17)
-    step.stop_tuning()
-    assert ("mean" in {v.name for v in step.vars}) == collapse
+        steps = [DSBlockGibbs([model["z"]], collapse="auto" if collapse else False, rng=17)]
+        if name == "sticks":
+            steps.append(dshdp.GridRhoStep([model["z"]], rng=18))
+    steps[0].stop_tuning()
+    assert ("mean" in {v.name for v in steps[0].vars}) == collapse
     point = model.initial_point()
     sweeps = 6_000
     powers = L ** np.arange(T - 1, -1, -1)
     frequencies = np.zeros((BATCHES, L**T))
     for i in range(-100, sweeps):
-        point, _ = step.step(point)
+        for step in steps:
+            point, _ = step.step(point)
         if i >= 0:
             frequencies[i * BATCHES // sweeps, point["z"] @ powers] += BATCHES / sweeps
     expected = enumerate_paths(name, collapse)
