@@ -1,15 +1,15 @@
-"""Hippocampal place cells: the paper's Poisson model with 200 states and 100 neurons.
+"""Hippocampal place cells: three models of the paper's Poisson data, and a map of the states.
 
-    python examples/hippocampus.py path/to/sample_trials.npz
+    python examples/hippocampus.py path/to/i01_maze15_2d_data_100ms_sample_trials.npz
 
-The file is the authors' sample of the hc-11 data: spike counts in bins of 100 ms, an array of
-shape (trials, frames, cells). The rates are recognised as conjugate to the counts, so that they
-are drawn exactly; their hyperparameter, one per cell, stays with PyMC's NUTS. Prints what was
-found and saves a picture beside this file.
+The file is the authors' sample of the hc-11 data: spike counts in bins of 100 ms, ``yt_train``
+and ``yt_test`` of shape (trials, frames, cells), and the position of the rat in cm, ``loc_train``
+of shape (trials, frames, 2). Fits the disentangled, the sticky and the plain HDP-HMM with
+``WeakLimitFFBS``; prints the log-likelihood of the test trials, the number of states and the
+medians of the hyperparameters; saves the trajectory and the places of the six commonest states.
 """
 
 import argparse
-import time
 from pathlib import Path
 
 import matplotlib
@@ -18,25 +18,37 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 import pymc as pm
+from three_models import add_options, fit_all
 
 import pymc_dshdp as dshdp
+from pymc_dshdp.plots.style import COLOURS
 
 HERE = Path(__file__).parent
-N_STATES = 200
+SHOWN = 6
 
 
 def load(path):
-    """Read the counts, (trials, frames, cells), from the file's array of that many dimensions."""
+    """Read training counts, test counts and training positions."""
     with np.load(path) as arrays:
-        found = [arrays[name] for name in arrays.files if arrays[name].ndim == 3]
-    counts = [a for a in found if a.min() >= 0 and np.all(a == np.floor(a))]
-    if not counts:
-        raise SystemExit(f"{path} has no array of counts of shape (trials, frames, cells)")
-    return counts[0].astype("int64")
+        missing = {"yt_train", "yt_test", "loc_train"} - set(arrays.files)
+        if missing:
+            raise SystemExit(f"{path} lacks the arrays {sorted(missing)}; it has {arrays.files}")
+        train, test, positions = arrays["yt_train"], arrays["yt_test"], arrays["loc_train"]
+    for name, counts in (("yt_train", train), ("yt_test", test)):
+        if counts.ndim != 3 or np.any(counts != np.floor(counts)) or counts.min() < 0:
+            raise SystemExit(
+                f"{name} must hold counts, (trials, frames, cells), received {counts.dtype} of "
+                f"shape {counts.shape}"
+            )
+    if positions.shape != (*train.shape[:2], 2):
+        raise SystemExit(
+            f"loc_train must have shape {(*train.shape[:2], 2)}, received {positions.shape}"
+        )
+    return train.astype("int64"), test.astype("int64"), positions
 
 
-def declare(counts, n_states=N_STATES):
-    """Declare the model of section 5: gamma rates with a gamma hyperparameter per cell."""
+def declare(prior, counts, n_states):
+    """Declare the model of section 6.2: gamma rates with a gamma hyperparameter per cell."""
     trials, frames, cells = counts.shape
     coords = {
         "state": np.arange(n_states),
@@ -45,67 +57,54 @@ def declare(counts, n_states=N_STATES):
         "cell": np.arange(cells),
     }
     with pm.Model(coords=coords) as model:
-        prior = dshdp.DSHDP("hmm", dims="state")
-        z = dshdp.HiddenStates("z", prior, dims=("trial", "frame"))
+        hmm = prior("hmm", dims="state")
+        z = dshdp.HiddenStates("z", hmm, dims=("trial", "frame"))
         b = pm.Gamma("b", 1.0, 1.0, dims="cell")
         rate = pm.Gamma("rate", 1.0, b, dims=("state", "cell"))
         pm.Poisson("counts", rate[z], observed=counts, dims=("trial", "frame", "cell"))
     return model
 
 
-def picture(z, counts, path):
-    """Draw the last states of the first trial above its counts."""
-    figure, (top, bottom) = plt.subplots(2, 1, figsize=(9, 5), sharex=True, height_ratios=[1, 4])
-    labels = np.unique(z, return_inverse=True)[1]
-    top.imshow(labels.reshape(z.shape)[:1], aspect="auto", cmap="tab20", interpolation="nearest")
-    top.set_yticks([])
-    top.set_title("hidden states of the last draw")
-    bottom.imshow(np.sqrt(counts[0].T), aspect="auto", cmap="Greys", interpolation="nearest")
-    bottom.set_xlabel("frame (100 ms)")
-    bottom.set_ylabel("cell")
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+def place_map(z, positions, path):
+    """Draw the trajectory, and where the rat was in each of the commonest states."""
+    labels, frames = np.unique(z, return_counts=True)
+    common = labels[np.argsort(-frames, kind="stable")][:SHOWN]
+    fig, axes = plt.subplots(2, 4, figsize=(13, 6), sharex=True, sharey=True, layout="constrained")
+    panels = [axes[0, 0], *axes[:, 1:].flat]
+    for trajectory in positions:
+        axes[0, 0].plot(*trajectory.T, color="0.2", lw=0.8)
+        for axis in panels[1:]:
+            axis.plot(*trajectory.T, color="0.8", lw=0.6, zorder=0)
+    panels[0].set_title("trajectory")
+    for axis, state, colour in zip(panels[1:], common, COLOURS, strict=False):
+        axis.scatter(*positions[z == state].T, s=9, color=colour)
+        axis.set_title(f"{(z == state).mean():.1%} of the frames")
+        axes[1, 0].scatter(*positions[z == state].T, s=9, color=colour)
+    axes[1, 0].set_title(f"the {len(common)} commonest states")
+    for axis in axes.flat:
+        axis.set_aspect("equal")
+    fig.supxlabel("x (cm)")
+    fig.supylabel("y (cm)")
+    fig.savefig(path, dpi=110)
+    plt.close(fig)
 
 
 def main():
-    parser = argparse.ArgumentParser(description="DS-HDP-HMM of hippocampal spike counts")
-    parser.add_argument("path", type=Path)
-    parser.add_argument("--draws", type=int, default=150)
-    parser.add_argument("--tune", type=int, default=150)
-    parser.add_argument("--states", type=int, default=N_STATES)
-    arguments = parser.parse_args()
-
-    counts = load(arguments.path)
-    print("{} trials of {} frames, {} cells".format(*counts.shape))
-    model = declare(counts, arguments.states)
-    start = time.perf_counter()
-    idata = pm.sample(
-        arguments.draws,
-        tune=arguments.tune,
-        chains=1,
-        cores=1,
-        random_seed=1,
-        model=model,
-        progressbar=False,
-        compute_convergence_checks=False,
-        compile_kwargs={"mode": "NUMBA"},
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0],
+        epilog="the paper: --chains 7 --tune 11000 --draws 4000, on 8 training and 8 test trials",
     )
-    seconds = time.perf_counter() - start
-    z = np.asarray(idata.posterior["z"])[0]
-    occupied = np.array([len(np.unique(draw)) for draw in z])
-    stays = (np.diff(z, axis=-1) == 0).mean()
-    log_likelihood = np.asarray(idata.sample_stats["log_marginal_likelihood"])[0]
-    iterations = arguments.draws + arguments.tune
-    print(f"{iterations} iterations, with compilation, in {seconds:.0f} s")
-    print(f"states visited: {occupied.mean():.1f} (from {occupied.min()} to {occupied.max()})")
-    print(f"share of frames that keep their state: {stays:.3f}")
-    print(f"log p(counts | rates, transitions): {log_likelihood.mean():.0f} on average")
-    for name in ("alpha", "gamma", "phi", "eta"):
-        draws = np.asarray(idata.posterior[f"hmm_{name}"])
-        print(f"hmm_{name}: {draws.mean():.3g} +- {draws.std():.2g}")
-    picture(z[-1], counts, HERE / "hippocampus.png")
-    print(f"saved {HERE / 'hippocampus.png'}")
+    parser.add_argument("path", type=Path)
+    add_options(parser, n_states=200, draws=300, tune=300)
+    parser.add_argument("--out", type=Path, default=HERE / "hippocampus.png")
+    options = parser.parse_args()
+    train, test, positions = load(options.path)
+    print(
+        "{} training trials of {} frames, {} cells; {} test trials".format(*train.shape, len(test))
+    )
+    fits = fit_all(declare, train, test, options)
+    place_map(fits["DS"].idata.posterior["z"].values[0, -1], positions, options.out)
+    print(f"saved {options.out}")
 
 
 if __name__ == "__main__":
