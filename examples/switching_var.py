@@ -22,14 +22,18 @@ HERE = Path(__file__).parent
 TRIALS, FRAMES, DIMENSIONS, PLANTED, N_STATES = 100, 189, 9, 8, 40
 
 
-def simulate(rng, trials=TRIALS, frames=FRAMES):
-    """Planted states (trials, frames) and data (trials, frames, dimensions)."""
+def simulate(rng, trials=TRIALS, frames=FRAMES, persistence=(0.90, 0.97), offset=0.5):
+    """Planted states (trials, frames) and data (trials, frames, dimensions).
+
+    ``persistence`` holds the least and the largest self-persistence of a state, ``offset`` the
+    spread of the states' intercepts.
+    """
     A = []
     for _ in range(PLANTED):
         skew = rng.normal(0.0, 0.5, (DIMENSIONS, DIMENSIONS))
         A.append(0.95 * expm(skew - skew.T))
-    offsets = rng.normal(0.0, 0.5, (PLANTED, DIMENSIONS))
-    persistence = rng.uniform(0.90, 0.97, PLANTED)
+    offsets = rng.normal(0.0, offset, (PLANTED, DIMENSIONS))
+    persistence = rng.uniform(*persistence, PLANTED)
     z = np.empty((trials, frames), int)
     y = np.empty((trials, frames, DIMENSIONS))
     for n in range(trials):
