@@ -127,7 +127,7 @@ def test_density_of_the_sticky_pair():
 
 def test_sticky_rows_are_dirichlet():
     """Theorem 1: rows of P are Dir(alpha beta + kappa0 delta_j). Fails if rho is not tied."""
-    L, alpha, kappa0, draws = 4, 2.0, 3.0, 20_000
+    L, alpha, kappa0, draws = 4, 2.0, 3.0, 5_000
     beta = np.array([0.1, 0.2, 0.3, 0.4])
     with pm.Model() as model:
         prior = dshdp.StickyHDP("hmm", n_states=L, s=alpha + kappa0, phi=kappa0 / (alpha + kappa0))
@@ -147,8 +147,44 @@ def test_sticky_rows_are_dirichlet():
     assert prior.alpha.eval() == pytest.approx(alpha)
 
 
+def test_density_of_sticky_rows():
+    """Theorem 1 by densities: that of row j of P, kappa integrated out by quadrature.
+
+    A row x is kappa delta_j + (1 - kappa) pi_bar, so that its density is the integral over kappa
+    in (0, x_j) of p(kappa) p(pi_bar = (x - kappa delta_j) / (1 - kappa)) (1 - kappa)^-(L - 1).
+    Fails if kappa ~ Beta(alpha, kappa0), or if the rows get the weight kappa0 too.
+    """
+    L, alpha, kappa0 = 4, 20.0, 3.0
+    beta = np.array([0.2, 0.2, 0.3, 0.3])
+    with pm.Model() as model:
+        dshdp.StickyHDP("hmm", n_states=L, s=alpha + kappa0, phi=kappa0 / (alpha + kappa0))
+    point = {v.name: v for v in model.value_vars}
+    names = ("hmm_kappa_logodds__", "hmm_pi_bar", "hmm_beta")
+    terms = model.logp(vars=[model["hmm_kappa"], model["hmm_pi_bar"]], sum=False, jacobian=False)
+    density = pytensor.function([point[n] for n in names], terms, **FAST)
+    nodes, weights = np.polynomial.legendre.leggauss(10)  # exact: a polynomial
+    rng = np.random.default_rng(12)
+    rows = rng.dirichlet(np.ones(L), size=L)
+    integral = np.zeros(L)
+    for node, weight in zip((nodes + 1) / 2, weights / 2, strict=True):
+        kappa = node * np.diag(rows)
+        pi_bar = (rows - np.diag(kappa)) / (1 - kappa[:, None])
+        of_kappa, of_rows = density(special.logit(kappa), pi_bar, beta)
+        jacobian = -(L - 1) * np.log1p(-kappa)
+        integral += weight * np.diag(rows) * np.exp(of_kappa + of_rows + jacobian)
+    for j in range(L):
+        expected = stats.dirichlet(alpha * beta + kappa0 * (np.arange(L) == j)).logpdf(rows[j])
+        assert np.log(integral[j]) == pytest.approx(expected, abs=1e-10)
+
+
 def test_hdp_is_the_limit_of_no_self_persistence():
-    """As rho1 -> 0 the path density of DSHDP becomes that of HDP."""
+    """As rho1 -> 0, kappa becomes 0 and the path density of DSHDP that of HDP.
+
+    Fails if rho1 and rho2 change places.
+    """
+    with pm.Model():
+        prior = dshdp.DSHDP("hmm", n_states=3, rho=(1e-9, 2.0))
+    assert pm.draw(prior.kappa, draws=200, random_seed=6, **FAST).max() < 1e-13
     path = np.array([0, 0, 1, 2, 2, 0], "int8")
     logps = []
     for build in (
