@@ -242,8 +242,11 @@ class TransitionPrior:
     def _declare_kappa(self, kappa):
         """Take a kappa; ``GridRhoStep`` draws independent free components."""
         self.kappa = kappa
-        if kappa.type.ndim == 1 and self._name("kappa") not in self.model.named_vars:
-            pm.Deterministic(self._name("kappa"), kappa, dims=self.dims[0])
+        name = self._name("kappa" if kappa.type.ndim == 1 else "kappa_mean")
+        if name not in self.model.named_vars:
+            over_time = list(range(kappa.type.ndim - 1))
+            mean = kappa.mean(over_time) if over_time else kappa
+            pm.Deterministic(name, mean, dims=self.dims[0])
         if kappa in self.model.free_RVs and kappa.owner.op.ndim_supp == 0 and kappa.type.ndim == 1:
             tag(kappa, self.name, "kappa")
 
@@ -309,7 +312,8 @@ class DSHDP(TransitionPrior):
         any other tensor through the log-density of the states. With shape (T, L), or
         (n_sequences, T, L) for a batch, it varies with time: row t is in force from t - 1 to t,
         as in ``kappa=pm.math.invlogit(a + b * x[:, None])`` with a, b of shape (L,). What is
-        given is recorded as the deterministic ``name_kappa``, unless it varies with time.
+        given is recorded as the deterministic ``name_kappa``; of one that varies with time, the
+        mean over time as ``name_kappa_mean``.
     weights : {"weak-limit", "stick-breaking"}
         Symmetric finite Dirichlet, or stick-breaking truncated at L, whose expected tail mass is
         (gamma / (1 + gamma))^(L - 1).

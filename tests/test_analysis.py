@@ -36,6 +36,8 @@ def test_hamming_distance():
     found = dshdp.hamming_distance(array, truth)
     assert found.dims == ("chain", "draw")
     np.testing.assert_allclose(found, expected)
+    batch = xr.DataArray(draws.reshape(2, 3, 6, 5), dims=("chain", "draw", "trial", "time"))
+    xr.testing.assert_equal(dshdp.hamming_distance(batch, truth.reshape(6, 5)), found)
 
 
 def test_align_to():
@@ -49,9 +51,12 @@ def test_align_to():
 @pytest.mark.parametrize(
     ("z", "truth", "error", "message"),
     [
-        (np.zeros(3, int), np.zeros(4, int), ValueError, "must have the 4 entries of z_true"),
-        (np.zeros(4), np.zeros(4, int), TypeError, "z must have integer labels, received dtype"),
-        (np.zeros(4, int), np.zeros((2, 2), int), ValueError, "one path of shape"),
+        (np.zeros(3, int), np.zeros(4, int), ValueError, r"of shape \(4,\); received shape \(3,\)"),
+        (np.zeros(4), np.zeros(4, int), TypeError, "z must be an array of integer labels"),
+        (np.zeros(4, int), np.zeros((2, 4), int), ValueError, "z, the draws, must be those of z_"),
+        (xr.Dataset(), np.zeros(4, int), TypeError, r"as idata.posterior\['z'\] is.* Dataset"),
+        ({"posterior": 0}, np.zeros(4, int), TypeError, r"as idata.posterior\['z'\] is.* dict"),
+        (np.zeros(4, int), np.zeros(0, int), ValueError, r"one path, received shape \(0,\)"),
     ],
 )
 def test_bad_paths(z, truth, error, message):

@@ -177,15 +177,31 @@ def test_self_persistence_probability(result):
         expected[d, t] = kappa / (kappa + (1 - kappa) * stay) if i == j else 0.0
     np.testing.assert_allclose(found, expected.mean(axis=0))
     assert found.indexes["day"].equals(DAYS)
-    without = {**result, "posterior": result["posterior"].drop_vars("hmm_kappa")}
-    zero = dshdp.self_persistence_probability(without, kappa=0.0)
-    np.testing.assert_array_equal(zero.values[[1, 8]], 0.0)
-    with pytest.raises(ValueError, match=r"'hmm_kappa' is not in the posterior; give kappa="):
-        dshdp.self_persistence_probability(without)
-    with pytest.raises(ValueError, match=r"kappa must be in \[0, 1\]"):
-        dshdp.self_persistence_probability(without, kappa=2.0)
-    with pytest.raises(ValueError, match="prior='x' has no rows"):
-        dshdp.self_persistence_probability(result, prior="x")
+    turned = {**result, "posterior": result["posterior"].transpose("state_to", "day", "state", ...)}
+    xr.testing.assert_allclose(dshdp.self_persistence_probability(turned), found)
+    xr.testing.assert_equal(dshdp.state_probabilities(turned), dshdp.state_probabilities(result))
+    with pytest.raises(ValueError, match="'hmm_kappa' is not in the posterior; keep it in var_na"):
+        dshdp.self_persistence_probability(
+            {**result, "posterior": result["posterior"].drop_vars("hmm_kappa")}
+        )
+    mean = result["posterior"].rename(hmm_kappa="hmm_kappa_mean")
+    with pytest.raises(ValueError, match="self-persistence of 'z' varies with time"):
+        dshdp.self_persistence_probability({**result, "posterior": mean})
+    hdp = {**result, "posterior": result["posterior"].drop_vars(["hmm_kappa", "hmm_phi"])}
+    np.testing.assert_array_equal(dshdp.self_persistence_probability(hdp)[[1, 8]], 0.0)
+
+
+def test_arguments_in_the_wrong_place(model, result):
+    for function in (dshdp.smooth, dshdp.filter_states, dshdp.viterbi, dshdp.forecast):
+        with pytest.raises(TypeError, match="must be a pymc.Model, received dict; the model comes"):
+            function(result, model)
+    with pytest.raises(TypeError, match="model must be a pymc.Model, received dict"):
+        dshdp.compare({"one": (result, model)})
+    for function in (dshdp.align, dshdp.check, dshdp.summary, dshdp.segments, dshdp.plot_series):
+        with pytest.raises(TypeError, match="an InferenceData or DataTree with the group 'post.*M"):
+            function(model)
+    with pytest.raises(TypeError, match="the group 'posterior', as pm.sample gives; received str"):
+        dshdp.smooth(model, "z")
 
 
 def test_segments_of_a_path():

@@ -14,6 +14,7 @@ from reference import assert_frequencies, monte_carlo_error
 from scipy import special, stats
 
 import pymc_dshdp as dshdp
+from pymc_dshdp.analysis.result import find_hidden, find_prior
 from pymc_dshdp.distributions import HiddenPath
 
 MEANS = np.array([-0.5, 1.0])
@@ -223,6 +224,17 @@ def test_held_out_log_likelihood_uses_the_covariates_of_the_other_data(quick):
                 p *= (1 - kappa[t, j]) * draw["hmm_pi_bar"][j, k] + kappa[t, j] * (j == k)
             total += p * np.exp(stats.norm(MEANS[list(path)], 1.0).logpdf(y).sum())
         assert got[d] == pytest.approx(np.log(total))
+
+
+def test_results_have_the_mean_over_time(quick):
+    """Fails if a result without kappa is read as one without self-persistence."""
+    idata = sample(varying_model(kappa=None), draws=3, tune=0, chains=1)
+    prior = find_prior(idata, find_hidden(idata))
+    draws = idata["posterior"].isel(chain=0)
+    a, b = draws["a"].values, draws["b"].values
+    kappa = special.expit(a[:, None] + b[:, None, None] * X[:, None])
+    np.testing.assert_allclose(prior.kappa[0], kappa.mean(axis=1))
+    assert prior.varies and not np.allclose(prior.kappa, 0.5)
 
 
 def test_transposed_and_symbolic_self_persistence(quick):

@@ -4,14 +4,14 @@ import numpy as np
 import xarray as xr
 from scipy.special import logsumexp
 
-from pymc_dshdp._compat import group
 from pymc_dshdp.analysis.draws import PosteriorDraws
-from pymc_dshdp.analysis.result import find_states
+from pymc_dshdp.analysis.result import find_hidden, find_prior, read_posterior, state_labels
 from pymc_dshdp.kernels.decoding import (
     filter_with_scores,
     most_probable_path,
     smooth_backward,
 )
+from pymc_dshdp.kernels.segmentations import votes
 
 __all__ = [
     "filter_states",
@@ -42,17 +42,15 @@ def state_probabilities(idata, states=None):
 
     Raises
     ------
-    ValueError
+    TypeError, ValueError
         If the hidden-state variable cannot be found.
     """
-    name = find_states(idata, states)
-    posterior = group(idata, "posterior")
-    z = posterior[name]
-    dim, labels = _state_axis(posterior, int(z.max()))
-    share = [(z == k).mean(("chain", "draw")) for k in range(len(labels))]
-    out = xr.concat(share, dim=dim).assign_coords({dim: labels})
-    out = out.transpose(..., dim).rename("probability")
-    return with_sequences(out, idata, name, axis=-2)
+    hidden = find_hidden(idata, states)
+    paths = hidden.paths()
+    same = np.broadcast_to(np.arange(hidden.n_states), (len(paths), hidden.n_states))
+    share = votes(paths, same, hidden.n_states) / len(paths)
+    labels = state_labels(read_posterior(idata), hidden)
+    return _over_time(hidden, share, "probability", labels)
 
 
 def smooth(model, idata, *, observed=None, lengths=None, states=None, thin=1):
@@ -186,7 +184,7 @@ def viterbi(model, idata, *, observed=None, lengths=None, states=None, thin=1):
     return draws.data_array(path, draws.name).assign_coords(log_joint=log_joint, **where)
 
 
-def self_persistence_probability(idata, *, states=None, prior=None, kappa=None):
+def self_persistence_probability(idata, states=None):
     r"""Estimate the probability that a state persisted rather than being chosen anew, E[w_t | y].
 
     Given a draw the w_t are independent, with :math:`p(w_t = 1) = \kappa_j / (\kappa_j + (1 -
@@ -198,44 +196,36 @@ def self_persistence_probability(idata, *, states=None, prior=None, kappa=None):
     idata : arviz.InferenceData or xarray.DataTree
     states : str, optional
         The hidden-state variable, where there are several.
-    prior : str, optional
-        Name of the prior, where there are several.
-    kappa : number, array or str, optional
-        Self-persistence where it was not sampled as ``prior_kappa``: its fixed value (0 for
-        ``HDP``), or the name of the variable.
 
     Returns
     -------
     xarray.DataArray
-        With the dimensions of the states; NaN at the first time of each sequence.
+        With the dimensions of the states; NaN at the first time of each sequence. Zero for a
+        prior without self-persistence.
 
     Raises
     ------
-    ValueError
-        If the states, the rows or kappa cannot be found.
+    TypeError, ValueError
+        If the states, the rows or kappa cannot be found, or if kappa varies with time.
     """
-    name = find_states(idata, states)
-    posterior = group(idata, "posterior")
-    rows = _rows(posterior, prior)
-    z = posterior[name]
-    stay = np.diagonal(posterior[rows].values, axis1=-2, axis2=-1)
-    kappa = _kappa(posterior, rows.removesuffix("_pi_bar"), kappa, stay.shape)
-    with np.errstate(invalid="ignore"):
-        persist = np.where(kappa > 0.0, kappa / (kappa + (1.0 - kappa) * stay), 0.0)
-    paths = z.values.astype(np.intp)
-    total = np.zeros(paths.shape[2:])
-    for chain, draw in np.ndindex(paths.shape[:2]):
-        path = paths[chain, draw]
-        stays = path[..., 1:] == path[..., :-1]
-        total[..., 1:] += np.where(stays, persist[chain, draw][path[..., 1:]], 0.0)
-    total /= paths.shape[0] * paths.shape[1]
-    lengths = sequence_lengths(idata, name, paths.shape[2:])
-    if total.ndim == 1:
-        total[np.cumsum(lengths) - lengths] = np.nan
-    else:
-        total[..., 0] = np.nan
-    out = z.isel(chain=0, draw=0, drop=True).astype(float).copy(data=total)
-    return with_sequences(out.rename("self_persistence"), idata, name, axis=-1)
+    hidden = find_hidden(idata, states)
+    prior = find_prior(idata, hidden)
+    if prior.varies:
+        raise ValueError(
+            f"the self-persistence of {hidden.name!r} varies with time, and its values are not in "
+            "the posterior; only their mean over time is"
+        )
+    paths = hidden.paths()
+    total = np.zeros(paths.shape[1])
+    if prior.kappa is not None:
+        kappa = prior.kappa.values
+        stay = kappa + (1.0 - kappa) * np.diagonal(prior.pi_bar.values, axis1=-2, axis2=-1)
+        persist = np.divide(kappa, stay, out=np.zeros_like(kappa), where=kappa > 0.0)
+        for path, probability in zip(paths, persist.reshape(len(paths), -1), strict=True):
+            stays = path[1:] == path[:-1]
+            total[1:] += np.where(stays, probability[path[1:]], 0.0)
+    total[np.cumsum(hidden.lengths) - hidden.lengths] = np.nan
+    return _over_time(hidden, total / len(paths), "self_persistence")
 
 
 class _Average:
@@ -260,66 +250,12 @@ class _Average:
         return self._total / self._count
 
 
-# -- reading a result -------------------------------------------------------------------------
-
-
-def sequence_lengths(idata, states, shape):
-    """Sequence lengths of a result from its constant data, else one per row of the states."""
-    if "constant_data" in idata:
-        constant = group(idata, "constant_data")
-        if f"{states}_lengths" in constant:
-            lengths = constant[f"{states}_lengths"].values.astype(int)
-            if lengths.sum() == np.prod(shape):
-                return lengths
-    return np.full(int(np.prod(shape[:-1])), shape[-1])
-
-
-def with_sequences(array, idata, states, axis):
-    """Add the numbers of sequences laid end to end along the time axis."""
-    time = array.dims[axis]
-    n_axes = array.ndim + axis + 1
-    lengths = sequence_lengths(idata, states, array.shape[:n_axes])
-    if n_axes > 1 or lengths.size == 1:
-        return array
-    return array.assign_coords(sequence=(time, np.repeat(np.arange(lengths.size), lengths)))
-
-
-def _rows(posterior, prior):
-    found = [str(name) for name in posterior if str(name).endswith("_pi_bar")]
-    if prior is not None:
-        if f"{prior}_pi_bar" not in found:
-            raise ValueError(f"prior={prior!r} has no rows in the posterior, which has {found}")
-        return f"{prior}_pi_bar"
-    if len(found) != 1:
-        raise ValueError(f"prior must name one prior; the posterior has the rows {found or 'none'}")
-    return found[0]
-
-
-def _kappa(posterior, prior, kappa, shape):
-    name = kappa if isinstance(kappa, str) else f"{prior}_kappa"
-    if kappa is None or isinstance(kappa, str):
-        if name not in posterior:
-            raise ValueError(
-                f"{name!r} is not in the posterior; give kappa= as its fixed value (0 for HDP) or "
-                "the name of the variable"
-            )
-        return posterior[name].values
-    values = np.asarray(kappa, "float64")
-    if values.shape not in {(), shape[-1:]} or not np.all((values >= 0.0) & (values <= 1.0)):
-        raise ValueError(
-            f"kappa must be in [0, 1] and a number or of shape {shape[-1:]}, received {kappa!r}"
-        )
-    return np.broadcast_to(values, shape)
-
-
-def _state_axis(posterior, largest):
-    """(dimension, labels) of the states: those of the rows where there is one kind of them."""
-    found = {}
-    for name, rows in posterior.items():
-        if str(name).endswith("_pi_bar") and rows.ndim == 4:
-            found[rows.dims[-2]] = rows
-    if len(found) == 1:
-        [(dim, rows)] = found.items()
-        if rows.sizes[dim] > largest:
-            return dim, np.asarray(rows[dim])
-    return "state", np.arange(largest + 1)
+def _over_time(hidden, values, name, labels=None):
+    """Label values over time, (T,) or with the labels of the states (T, L), as the states are."""
+    path = hidden.z.isel(chain=0, draw=0, drop=True)
+    dims, coords = path.dims, dict(path.coords)
+    if path.ndim == 1 and hidden.lengths.size > 1:
+        coords["sequence"] = *dims, np.repeat(np.arange(hidden.lengths.size), hidden.lengths)
+    if labels is not None:
+        dims, coords = (*dims, hidden.dim), {**coords, hidden.dim: labels}
+    return xr.DataArray(values.reshape(*path.shape, *values.shape[1:]), coords, dims, name)

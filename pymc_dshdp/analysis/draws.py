@@ -2,13 +2,14 @@
 
 import numpy as np
 import pandas as pd
+import pymc as pm
 import pytensor.tensor as pt
 import xarray as xr
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
 
-from pymc_dshdp._compat import group
 from pymc_dshdp.analysis.other_data import on_other_data
+from pymc_dshdp.analysis.result import read_posterior
 from pymc_dshdp.distributions import HiddenPathRV
 from pymc_dshdp.kernels import varying
 from pymc_dshdp.kernels.messages import forward_filter
@@ -61,8 +62,8 @@ class PosteriorDraws:
     def __init__(
         self, model, idata, observed=None, lengths=None, states=None, thin=1, *, latent=False
     ):
-        posterior = thinned(idata, thin)
         prior, z = chosen_states(model, states)
+        posterior = thinned(idata, thin)
         self._time_dims, self._time_coords = _time(model, z)
         self._state_dim, self._states = _state(model, prior)
         if observed is not None:
@@ -80,8 +81,10 @@ class PosteriorDraws:
         self.lengths = path_lengths(model, z, start)
         self.coords = {name: posterior[name] for name in ("chain", "draw")}
         self._table = LogLikelihoodTable(model, z, prior.n_states, missing, start)
-        terms = [g for v, g in terms_involving(model, z) if v not in missing]
-        self._to_point = _point_builder(model, z, prior, terms, posterior, start)
+        terms = [(v, g) for v, g in terms_involving(model, z) if v not in missing]
+        self._values = {v.name: model.rvs_to_values[v] for v, _ in terms if v in model.observed_RVs}
+        graphs = [g for _, g in terms]
+        self._to_point = _point_builder(model, z, prior, graphs, posterior, start)
         self._logit_kappa = point_function([logit_node(model, prior.kappa)])
         self._prior = prior
 
@@ -120,6 +123,10 @@ class PosteriorDraws:
                 P = transition_matrix(logit, pi_bar)
                 found = forward_filter(table, initial, P, self.lengths)
             yield index, *found[1:]
+
+    def observed_values(self):
+        """Observed values that depend on the states, by name."""
+        return {name: value.eval() for name, value in self._values.items()}
 
     @property
     def draws_shape(self):
@@ -188,11 +195,22 @@ def thinned(idata, thin):
     """
     if isinstance(thin, bool) or int(thin) != thin or thin < 1:
         raise ValueError(f"thin must be a positive integer, received {thin!r}")
-    return group(idata, "posterior").isel(draw=slice(None, None, int(thin)))
+    return read_posterior(idata).isel(draw=slice(None, None, int(thin)))
 
 
 def chosen_states(model, states):
-    """(prior, states variable) by name, which may be left out where there is only one."""
+    """(prior, states variable) by name, which may be left out where there is only one.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the model is none, or has no such states.
+    """
+    if not isinstance(model, pm.Model):
+        raise TypeError(
+            f"model must be a pymc.Model, received {type(model).__name__}; the model comes first, "
+            "then the result"
+        )
     found = {z.name: (prior, z) for prior in find_priors(model) for z in prior.states}
     if states is None and len(found) == 1:
         return next(iter(found.values()))

@@ -9,21 +9,30 @@ __all__ = ["align_to", "hamming_distance"]
 
 def _paths(z, z_true):
     """Check the arguments; paths as (n, T) and the truth as (T,), labels from 0."""
-    truth = np.asarray(z_true)
-    paths = np.asarray(z)
-    if truth.ndim != 1 or truth.size == 0:
-        raise ValueError(f"z_true must be one path of shape (T,), received shape {truth.shape}")
-    if paths.ndim == 0 or paths.shape[-1] != truth.size:
+    paths, truth = _labels("z", z), _labels("z_true", z_true)
+    if truth.ndim == 0 or truth.size == 0:
+        raise ValueError(f"z_true must be one path, received shape {truth.shape}")
+    if paths.shape[-truth.ndim :] != truth.shape:
         raise ValueError(
-            f"the last axis of z must have the {truth.size} entries of z_true, received shape "
-            f"{paths.shape}"
+            f"the last axes of z, the draws, must be those of z_true, the truth, of shape "
+            f"{truth.shape}; received shape {paths.shape}"
         )
-    for name, labels in (("z", paths), ("z_true", truth)):
-        if not np.issubdtype(labels.dtype, np.integer):
-            raise TypeError(f"{name} must have integer labels, received dtype {labels.dtype}")
     codes = np.unique(truth, return_inverse=True)
     labels = np.unique(paths, return_inverse=True)
     return labels[0], labels[1].reshape(-1, truth.size), codes[0], codes[1].ravel()
+
+
+def _labels(name, given):
+    try:
+        labels = np.asarray(given)
+    except TypeError:  # a DataTree or Dataset
+        labels = np.array(None)
+    if not np.issubdtype(labels.dtype, np.integer):
+        raise TypeError(
+            f"{name} must be an array of integer labels, as idata.posterior['z'] is; received "
+            f"{type(given).__name__} of dtype {labels.dtype}"
+        )
+    return labels
 
 
 def _overlaps(paths, truth, n_labels, n_true):
@@ -46,6 +55,7 @@ def hamming_distance(z, z_true):
     z : array of int, shape (..., T)
         One path, or draws of it. An xarray.DataArray keeps its leading dimensions.
     z_true : array of int, shape (T,)
+        Or (n_sequences, T) for draws of such a batch.
 
     Returns
     -------
@@ -55,15 +65,16 @@ def hamming_distance(z, z_true):
     Raises
     ------
     ValueError, TypeError
-        If the lengths differ or labels are not integers.
+        If the shapes do not fit or labels are not integers.
     """
     labels, paths, codes, truth = _paths(z, z_true)
     agree = np.empty(len(paths))
     for i, overlap in enumerate(_overlaps(paths, truth, len(labels), len(codes))):
         agree[i] = overlap[linear_sum_assignment(overlap, maximize=True)].sum()
-    distance = (1.0 - agree / truth.size).reshape(np.shape(z)[:-1])
+    n_axes = np.ndim(z_true)
+    distance = (1.0 - agree / truth.size).reshape(np.shape(z)[:-n_axes])
     if isinstance(z, xr.DataArray):
-        leading = z.isel({z.dims[-1]: 0}, drop=True)
+        leading = z.isel(dict.fromkeys(z.dims[-n_axes:], 0), drop=True)
         return leading.copy(data=distance).rename("hamming_distance")
     return float(distance) if distance.ndim == 0 else distance
 
@@ -73,8 +84,8 @@ def align_to(z, z_true):
 
     Parameters
     ----------
-    z : array of int, shape (..., T)
-    z_true : array of int, shape (T,)
+    z, z_true : array of int
+        As in ``hamming_distance``.
 
     Returns
     -------
@@ -85,7 +96,7 @@ def align_to(z, z_true):
     Raises
     ------
     ValueError, TypeError
-        If the lengths differ or labels are not integers.
+        If the shapes do not fit or labels are not integers.
     """
     labels, paths, codes, truth = _paths(z, z_true)
     out = np.empty_like(paths)

@@ -15,6 +15,7 @@ __all__ = [
     "find_prior",
     "find_states",
     "hidden_variables",
+    "read_posterior",
     "state_labels",
 ]
 
@@ -55,9 +56,26 @@ class Hidden(NamedTuple):
         return values.reshape(values.shape[0] * values.shape[1], -1)
 
 
+def read_posterior(idata):
+    """Return the posterior of a result.
+
+    Raises
+    ------
+    TypeError
+        If the argument is not a result, or has no posterior.
+    """
+    try:
+        return group(idata, "posterior")
+    except (KeyError, TypeError, IndexError, AttributeError, ValueError):
+        raise TypeError(
+            "the result must be an InferenceData or DataTree with the group 'posterior', as "
+            f"pm.sample gives; received {type(idata).__name__}"
+        ) from None
+
+
 def hidden_variables(idata):
     """Names of the hidden-state variables of a result, by their constant data."""
-    posterior = group(idata, "posterior")
+    posterior = read_posterior(idata)
     if "constant_data" not in idata:
         return []
     constants = [str(name) for name in group(idata, "constant_data")]
@@ -86,7 +104,7 @@ def find_states(idata, states=None):
                 f"states must name the hidden-state variable; the result has {found or 'none'}"
             )
         return found[0]
-    if states not in group(idata, "posterior"):
+    if states not in read_posterior(idata):
         raise ValueError(f"states={states!r} is not in the posterior; it has {found or 'none'}")
     return states
 
@@ -194,11 +212,14 @@ class Prior(NamedTuple):
         on it; None where there are none.
     pi_bar : xarray.DataArray
         Switching rows (chain, draw, state, state_to).
+    varies : bool
+        Whether kappa depends on time.
     """
 
     name: str
     kappa: object
     pi_bar: object
+    varies: bool
 
     def transition_matrices(self, states):
         """P = diag(kappa) + (1 - kappa) pi_bar among some states, (draws, K, K)."""
@@ -246,14 +267,18 @@ def find_prior(idata, hidden):
         )
     [name] = names
     order = ("chain", "draw", hidden.dim)
-    kappa = posterior.get(f"{name}_kappa")
+    kappa = posterior.get(f"{name}_kappa", posterior.get(f"{name}_kappa_mean"))
     if kappa is None and f"{name}_phi" in posterior:
         raise ValueError(
             f"'{name}_kappa' is not in the posterior; keep it in var_names of pm.sample"
         )
+    varies = False
     if kappa is not None:
-        kappa = kappa.mean(set(kappa.dims) - set(order)).transpose(*order)
-    return Prior(name, kappa, posterior[f"{name}_pi_bar"].transpose(*order, f"{hidden.dim}_to"))
+        over_time = set(kappa.dims) - set(order)
+        varies = bool(over_time) or f"{name}_kappa" not in posterior
+        kappa = kappa.mean(over_time).transpose(*order)
+    rows = posterior[f"{name}_pi_bar"].transpose(*order, f"{hidden.dim}_to")
+    return Prior(name, kappa, rows, varies)
 
 
 def state_labels(posterior, hidden):

@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from pymc_dshdp._compat import group
 from pymc_dshdp.analysis.decode import state_probabilities
 
 __all__ = ["segments"]
@@ -41,13 +40,6 @@ def segments(result, *, probabilities=None, lengths=None, states=None):
         Naming the argument whose shape or type does not fit.
     """
     if not isinstance(result, (xr.DataArray, np.ndarray)):
-        try:
-            group(result, "posterior")
-        except (KeyError, TypeError, IndexError, AttributeError):
-            raise TypeError(
-                "result must be an InferenceData or DataTree with a posterior, a DataArray or an "
-                f"ndarray, received {type(result).__name__}"
-            ) from None
         result = state_probabilities(result, states)
     array = result if isinstance(result, xr.DataArray) else _labelled(result)
     if np.issubdtype(array.dtype, np.floating):

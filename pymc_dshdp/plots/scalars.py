@@ -4,7 +4,7 @@ import numpy as np
 import pymc as pm
 
 from pymc_dshdp._compat import group
-from pymc_dshdp.analysis.result import find_hidden
+from pymc_dshdp.analysis.result import find_hidden, read_posterior
 from pymc_dshdp.kernels.segmentations import occupancies
 from pymc_dshdp.plots.style import COLOURS, axes
 
@@ -37,7 +37,7 @@ def plot_hyperparameters(idata, model=None, *, names=None, ax=None):
     ValueError
         If a variable is not a scalar of the posterior, or there are too few axes.
     """
-    posterior = group(idata, "posterior")
+    posterior = read_posterior(idata)
     scalars = [str(n) for n, v in posterior.items() if set(v.dims) == {"chain", "draw"}]
     if names is None:
         names = [n for role in ROLES for n in scalars if n.endswith(f"_{role}")]
@@ -123,7 +123,7 @@ def plot_occupied(idata, *, states=None, ax=None):
         ax.axhline(hidden.n_states, color="black", ls="--", lw=1)
         ax.set_ylim(low - 0.8, hidden.n_states + 0.8)
     ax.yaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
-    ax.set(xlabel="draw", ylabel="occupied states", xlim=(0, occupied.shape[1] - 1))
+    ax.set(xlabel="draw", ylabel="occupied states", xlim=(0, max(1, occupied.shape[1] - 1)))
     side = ax.inset_axes([1.01, 0.0, 0.13, 1.0], sharey=ax)
     numbers = np.arange(low, high + 1)
     share = [(occupied == k).mean() for k in numbers]
