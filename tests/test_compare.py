@@ -65,6 +65,26 @@ def test_error_of_sequences(pairs):
     assert table.loc["near", "se"] == pytest.approx(np.sqrt(20 / 19 * (excess**2).sum()))
 
 
+def test_data_and_states_by_name():
+    """Fails if the model's own data are taken for those that replace them in ``pm.Data``."""
+    with pm.Model() as model:
+        data = pm.Data("data", TRAIN)
+        prior = dshdp.DSHDP("hmm", n_states=2)
+        z = dshdp.HiddenStates("z", prior, length=data.shape[0])
+        w = dshdp.HiddenStates("w", prior, length=5)
+        rate = pm.Gamma("rate", 5.0, 1.0, dims="hmm_state")
+        pm.Poisson("y", rate[z], observed=data)
+        pm.Poisson("x", rate[w], observed=TRAIN[:5])
+    result = posterior_of(model, draws=2)
+    trained = result["posterior"].drop_vars(list(result["posterior"].data_vars))
+    result["observed_data"] = trained.assign(y=("y_dim_0", TRAIN), x=("x_dim_0", TRAIN[:5]))
+    table = dshdp.compare({"one": (model, result)}, observed={"data": TEST}, states="z")
+    held = dshdp.held_out_log_likelihood(model, result, observed={"data": TEST}, states="z")
+    assert table.loc["one", "held_out"] == pytest.approx(float(held["log_mean_exp"]))
+    with pytest.raises(ValueError, match="would be scored on 'y' as it was in training"):
+        dshdp.compare({"one": (model, result)}, observed={"data": TRAIN}, states="z")
+
+
 def test_refusals(pairs):
     model, result = pairs["near"]
     data = {"y": ("y_dim_0", TRAIN)}

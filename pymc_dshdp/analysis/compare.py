@@ -13,7 +13,7 @@ __all__ = ["compare"]
 BLOCKS = 20
 
 
-def compare(models, *, observed=None, lengths=None, thin=1):
+def compare(models, *, observed=None, lengths=None, states=None, thin=1):
     r"""Rank models by their log predictive density of held-out data.
 
     ``held_out`` is :math:`\sum_n \log \frac1S \sum_s p(y_n \mid \theta^{(s)})` over sequences n:
@@ -30,7 +30,7 @@ def compare(models, *, observed=None, lengths=None, thin=1):
     models : dict
         ``{name: (model, idata)}`` as for ``held_out_log_likelihood``: models declared again on
         the held-out data, or with ``observed`` the models of the training data.
-    observed, lengths, thin
+    observed, lengths, states, thin
         As for ``held_out_log_likelihood``; the same for all models.
 
     Returns
@@ -55,8 +55,8 @@ def compare(models, *, observed=None, lengths=None, thin=1):
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise TypeError(f"models[{name!r}] must be a pair (model, idata), received {pair!r}")
         model, idata = pair
-        _refuse_training_data(name, model, idata, observed)
-        draws = PosteriorDraws(model, idata, observed, lengths, thin=thin)
+        draws = PosteriorDraws(model, idata, observed, lengths, states, thin)
+        _refuse_training_data(name, draws.observed_values(), idata)
         if layout is not None and not np.array_equal(layout, draws.lengths):
             raise ValueError(
                 f"models[{name!r}] is scored on sequences of lengths {draws.lengths.tolist()}, the "
@@ -131,17 +131,12 @@ def _error(values, starts, sizes):
     return float(np.sqrt(n / (n - 1) * np.sum(excess**2)))
 
 
-def _refuse_training_data(name, model, idata, observed):
-    if "observed_data" not in idata:
-        return
-    trained = group(idata, "observed_data")
-    for rv in model.observed_RVs:
-        if rv.name in trained:
-            value = (observed or {}).get(rv.name, model.rvs_to_values[rv])
-            value = value.eval() if hasattr(value, "eval") else np.ma.filled(value, -1)
-            if np.array_equal(value, trained[rv.name].values):
-                raise ValueError(
-                    f"models[{name!r}] would be scored on {rv.name!r} as it was in training, which "
-                    "says little about prediction; hold data out and pass them as "
-                    "observed={...}, or models declared on them"
-                )
+def _refuse_training_data(name, data, idata):
+    trained = group(idata, "observed_data") if "observed_data" in idata else {}
+    for variable, values in data.items():
+        if variable in trained and np.array_equal(values, trained[variable].values):
+            raise ValueError(
+                f"models[{name!r}] would be scored on {variable!r} as it was in training, which "
+                "says little about prediction; hold data out and pass them as observed={...}, or "
+                "models declared on them"
+            )
