@@ -9,7 +9,7 @@ from models import python_graphs
 import pymc_dshdp as dshdp
 
 COUNTS = np.array([1, 2, 9, 8, 1, 0, 7])
-KAPPA, ROWS = np.array([0.6, 0.1]), np.array([[0.3, 0.7], [0.8, 0.2]])
+KAPPA, ROWS = np.array([0.6, 0.1]), np.array([[0.3, 0.7], [0.4, 0.6]])
 P = np.diag(KAPPA) + (1 - KAPPA)[:, None] * ROWS
 RATE = np.array([1.0, 50.0])
 
@@ -61,7 +61,7 @@ def test_forecast_distribution():
 
 
 def test_autoregression_goes_on_from_its_last_rows():
-    """Fails if lags are taken from the start of the data, or of another sequence."""
+    """Fails if lags are from the start of the data, of another sequence, or zero."""
     y = np.random.default_rng(0).normal(size=(9, 2))
     with pm.Model() as model:
         z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", n_states=2), lengths=[5, 4])
@@ -100,6 +100,17 @@ def test_covariates(horizon):
     np.testing.assert_allclose(found["y"], (found["z"] + 1) * future, atol=1e-6)
     with pytest.raises(ValueError, match="'y' does not fit .* pass forecast_model="):
         dshdp.forecast(declare(x), result, horizon=horizon)
+
+
+def test_lags_written_by_hand_are_refused():
+    """They would be those of the data for ever."""
+    y = np.arange(7.0)
+    with pm.Model() as model:
+        z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", n_states=2), length=7)
+        phi = pm.Normal("phi", dims="hmm_state")
+        pm.Normal("y", phi[z[1:]] * y[:-1], 1.0, observed=y[1:])
+    with pytest.raises(ValueError, match=r"'y' does not fit .* declare .* as SwitchingVAR"):
+        dshdp.forecast(model, draws(np.zeros(7, int), 2, phi=[0.5, 1.0]), horizon=3)
 
 
 def test_forecast_model():

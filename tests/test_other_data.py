@@ -83,7 +83,7 @@ X = np.linspace(1.0, 2.0, 5)
 )
 @pytest.mark.filterwarnings("ignore::pymc.exceptions.ImputationWarning")
 def test_other_lengths(declare, train, test, lengths, extra):
-    """Fails if data, sequence lengths or first rows of the training data are kept."""
+    """Fails if data or sequence lengths of the training data are kept."""
     model = built(declare, train)
     before = model.rvs_to_values.copy()
     result = posterior_of(model, draws=2)

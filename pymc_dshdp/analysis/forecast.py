@@ -52,7 +52,8 @@ def forecast(
     forecast_model : pymc.Model, optional
         The model declared again on horizon-length data with the same names, for a likelihood
         that cannot be extended by itself. Its observed values are not used; all that depends on
-        its states is drawn.
+        its states is drawn. Not for lags of the observations themselves, which would stay those
+        of the declared data: use ``SwitchingVAR``.
     states : str, optional
         The ``HiddenStates`` variable, where there are several.
     thin : int
@@ -71,8 +72,8 @@ def forecast(
     ValueError
         Naming the argument, or the likelihood that cannot be extended and the way out.
     """
-    posterior = thinned(idata, thin)
     prior, z = chosen_states(model, states)
+    posterior = thinned(idata, thin)
     if z.name not in posterior:
         raise ValueError(
             f"the states {z.name!r} are not in the posterior, so that the last one is not known; "
@@ -205,7 +206,9 @@ def _extended(model, z, lengths, horizon, covariates):
         raise ValueError(
             f"The model cannot be extended by itself: {error} For a forecast, let covariates be "
             "pm.Data and pass their future values as covariates={...}, or pass forecast_model=, "
-            "the model declared again on data of the horizon's length."
+            "the model declared again on data of the horizon's length. If the mean depends on past "
+            "observations, as in phi[z] * y[t-1], declare the likelihood as SwitchingVAR, whose "
+            "lags follow the forecast."
         ) from error
     return _Layout(moved, chosen_states(moved, z.name)[1], N, horizon, front, extra)
 
