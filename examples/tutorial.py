@@ -93,7 +93,7 @@ def divide(aligned):
     print(dshdp.segments(aligned).to_string(index=False))
 
 
-def look_ahead(model, aligned, years, counts):
+def look_ahead(model, aligned, years):
     future = dshdp.forecast(model, aligned, horizon=15, random_seed=1)["counts"]
     print("\n== forecast ==")
     for h in (1, 5, 15):
@@ -103,9 +103,7 @@ def look_ahead(model, aligned, years, counts):
             f"{years[-1] + h}: mean {values.mean():.1f}, 90% interval {low:.0f} to {high:.0f}, "
             f"P(more than 25) = {(values > 25).mean():.2f}"
         )
-    future = future.rename(horizon="year").assign_coords(year=years[-1] + np.arange(1, 16))
-    past = aligned["observed_data"]["counts"]
-    dshdp.plot_forecast(future, past)
+    dshdp.plot_forecast(future, aligned["observed_data"]["counts"])
     save("forecast")
 
 
@@ -128,6 +126,6 @@ if __name__ == "__main__":
     switch_labels()
     aligned = describe(idata)
     divide(aligned)
-    look_ahead(model, aligned, years, counts)
+    look_ahead(model, aligned, years)
     compare(years, counts)
     print(f"\nPictures: {PICTURES}/tutorial_*.png", file=sys.stderr)

@@ -10,10 +10,10 @@ import numpy as np
 import pymc as pm
 import pytest
 import xarray as xr
-from results import result
+from results import dressed, from_groups, noisy_copies, result
 
 import pymc_dshdp as dshdp
-from pymc_dshdp._compat import with_groups
+from pymc_dshdp._compat import group, with_groups
 from pymc_dshdp.plots.style import state_colours
 
 TRUTH = np.repeat([0, 1, 0, 2, 1, 0], [14, 9, 12, 8, 10, 7])
@@ -65,6 +65,18 @@ def test_series_in_the_colours_of_its_states(idata):
     assert len(dshdp.plot_series(idata, np.stack([DATA] * 12, axis=1)).images) == 1
 
 
+def test_many_series_over_dates(idata):
+    """Fails if dates are not turned into numbers for the extent of the image."""
+    days = np.datetime64("2020-01-01") + np.arange(60)
+    dated = with_groups(
+        idata, {"posterior": group(idata, "posterior").assign_coords(time=days.astype("M8[ns]"))}
+    )
+    ax = dshdp.plot_series(dated, np.stack([DATA] * 12, axis=1))
+    raster = dshdp.plot_raster(dated)
+    for image in (ax.images[0], raster.images[0]):
+        assert image.get_extent()[:2] == [18262.0, 18321.0]
+
+
 def test_series_refuses_what_does_not_fit(idata, many):
     with pytest.raises(ValueError, match="data='w' is not in observed_data; it has"):
         dshdp.plot_series(idata, "w")
@@ -106,6 +118,21 @@ def test_transitions_show_the_mean(idata):
     np.testing.assert_allclose(ax.images[0].get_array(), expected)
     assert len(ax.texts) == 9
     assert ax.texts[0].get_text().startswith(f"{expected.iloc[0, 0]:.2f}\n[")
+
+
+def test_a_state_is_drawn_over_the_draws_that_occupy_it():
+    """Fails if draws in which the state is spare enter its row or its geometric."""
+    rng = np.random.default_rng(0)
+    z = noisy_copies(TRUTH, (2, 60), 3, 0.0, rng)
+    z[:, ::3][z[:, ::3] == 2] = 1
+    groups, described = dressed(z, 6, rng, shuffle=False)
+    groups["posterior"]["hmm_kappa"][:, ::3, 2] = 0.999
+    idata = from_groups(groups, **described)
+    shown = dshdp.plot_transitions(idata).images[0].get_array()
+    np.testing.assert_allclose(shown, dshdp.summary(idata).transition_matrix)
+    assert shown[2, 2] < 0.6
+    line = dshdp.plot_dwell_times(idata, 2).lines[0].get_ydata()
+    assert line[0] == pytest.approx(1 - shown[2, 2], rel=0.01)
 
 
 def test_dwell_times_against_the_geometric(idata):
@@ -173,6 +200,33 @@ def test_forecast_fan():
     np.testing.assert_allclose(ax.lines[1].get_ydata(), 0, atol=0.15)
     with pytest.raises(ValueError, match="forecast must have draws before its last axis"):
         dshdp.plot_forecast(np.zeros(5))
+
+
+def test_forecast_goes_on_from_the_observed():
+    """Fails if a forecast begins at 1, or its last axis is taken for time."""
+    values = np.random.default_rng(0).normal(size=(2, 50, 3, 2)) + 10.0 * np.arange(3)[:, None]
+    coords = {"horizon": [1, 2, 3], "side": ["left", "right"]}
+    future = xr.DataArray(values, coords, ("chain", "draw", "horizon", "side"), name="y")
+    days = np.datetime64("2020-01-01") + 7 * np.arange(4)
+    for past, expected in (
+        (xr.DataArray(np.zeros(4), {"day": days}, ("day",)), days[-1] + 7 * np.arange(1, 4)),
+        (xr.DataArray(np.zeros(3), {"year": [1990, 2000, 2010]}, ("year",)), [2020, 2030, 2040]),
+        (np.zeros(4), [4, 5, 6]),
+        (None, [1, 2, 3]),
+    ):
+        median = dshdp.plot_forecast(future.sel(side="left"), past).lines[-1]
+        np.testing.assert_array_equal(median.get_xdata(), expected)
+        np.testing.assert_allclose(median.get_ydata(), [0, 10, 20], atol=0.5)
+    turned = dshdp.plot_forecast(future.sel(side="left").transpose("horizon", ...))
+    np.testing.assert_array_equal(turned.lines[-1].get_ydata(), median.get_ydata())
+    array = dshdp.plot_forecast(values[..., 0], np.zeros(4))
+    np.testing.assert_array_equal(array.lines[-1].get_xdata(), [4, 5, 6])
+    with pytest.raises(ValueError, match=r"besides chain and draw; .* forecast.isel\(side=0\)"):
+        dshdp.plot_forecast(future)
+    with pytest.raises(TypeError, match=r"must be one variable, forecast\['...'\] of \['y'\]"):
+        dshdp.plot_forecast(future.to_dataset())
+    with pytest.raises(ValueError, match=r"observed must be one series, received shape \(4, 2\)"):
+        dshdp.plot_forecast(future.sel(side="left"), np.zeros((4, 2)))
 
 
 def test_forty_states(many):

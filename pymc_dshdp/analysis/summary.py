@@ -18,7 +18,7 @@ from pymc_dshdp.analysis.result import (
 )
 from pymc_dshdp.kernels.segmentations import count_visits, occupancies
 
-__all__ = ["Summary", "summary"]
+__all__ = ["Summary", "summary", "transitions_frame"]
 
 PRINTED_STATES = 12
 PRINTED_COLUMNS = 10
@@ -179,7 +179,7 @@ def summary(idata, states=None, prob=0.9):
     return Summary(
         occupied=counts[counts["probability"] > 0],
         states=_states_frame(prior, sizes, visits, ever, coordinate[ever], level),
-        transitions=_transitions_frame(prior, occupied, main, coordinate[main], level),
+        transitions=transitions_frame(prior, occupied, main, coordinate[main], level),
         parameters=_parameters_frame(posterior, hidden, prior, occupied, main, coordinate, level),
         diagnostics=diagnostics(label_invariant(idata, hidden.name)),
         main=coordinate[main].tolist(),
@@ -223,7 +223,24 @@ def _states_frame(prior, sizes, visits, ever, labels, level):
     return pd.DataFrame(columns, pd.Index(labels, name="state"))
 
 
-def _transitions_frame(prior, occupied, main, labels, level):
+def transitions_frame(prior, occupied, main, labels, level):
+    """Tabulate transition probabilities between some states, over the draws that occupy the first.
+
+    Parameters
+    ----------
+    prior : Prior
+    occupied : ndarray of shape (S, L)
+    main : ndarray of int, shape (K,)
+        The states.
+    labels : ndarray of shape (K,)
+    level : sequence of float
+        Probabilities of the lower and of the upper quantile.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``mean``, ``lower`` and ``upper`` by (from, to).
+    """
     P = prior.transition_matrices(main)
     where = np.broadcast_to(occupied[:, main, None], P.shape)
     lower, upper = _quantiles(P, where, level)

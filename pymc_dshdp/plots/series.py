@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_dshdp._compat import group
-from pymc_dshdp.kernels.segmentations import votes
+from pymc_dshdp.analysis.decode import state_probabilities
 from pymc_dshdp.plots.style import COLOURS, aligned_states, axes, legend_of_states, state_colours
 
 __all__ = ["plot_forecast", "plot_raster", "plot_series"]
@@ -48,9 +48,8 @@ def plot_series(idata, data=None, *, states=None, sequence=0, ax=None):
     at = _sequence(hidden, sequence)
     values = values[at]
     times, label = _times(hidden, at)
-    paths = hidden.paths()[:, at]
-    identity = np.broadcast_to(np.arange(hidden.n_states), (len(paths), hidden.n_states))
-    probabilities = votes(np.ascontiguousarray(paths), identity, hidden.n_states) / len(paths)
+    probabilities = state_probabilities(drawn.idata, hidden.name).values
+    probabilities = probabilities.reshape(-1, hidden.n_states)[at]
     colours = state_colours(hidden.n_states)
 
     ax = axes(ax)
@@ -89,7 +88,7 @@ def _draw_data(ax, times, values, colours):
         low, high = -0.5, values.shape[1] - 0.5
     else:
         step = max(1, len(times) // COLUMNS)
-        extent = (times[0], times[-1], values.shape[1] - 0.5, -0.5)
+        extent = (*_ends(ax, times), values.shape[1] - 0.5, -0.5)
         ax.imshow(values[::step].T, aspect="auto", cmap="Greys", extent=extent)
         low, high = values.shape[1] - 0.5, -0.5
     span = (high - low) or 1.0
@@ -143,6 +142,16 @@ def _times(hidden, at):
     return np.arange(size), "time"
 
 
+def _ends(ax, times):
+    """First and last time as numbers of the axes, for the extent of an image."""
+    if times.dtype.kind != "M":
+        return times[0], times[-1]
+    from matplotlib.dates import date2num
+
+    ax.xaxis_date()
+    return tuple(date2num(times[[0, -1]]))
+
+
 def plot_raster(idata, *, states=None, sequence=0, ax=None):
     """Draw the states of evenly spaced draws of every chain as rows of colours.
 
@@ -174,13 +183,8 @@ def plot_raster(idata, *, states=None, sequence=0, ax=None):
     times, label = _times(hidden, at)
 
     ax = axes(ax)
-    extent = (times[0], times[-1], chains - 0.5, -0.5)
     image = state_colours(hidden.n_states)[paths.reshape(chains * rows, columns)]
-    if times.dtype.kind == "M":
-        from matplotlib.dates import date2num
-
-        extent = (*date2num(times[[0, -1]]), *extent[2:])
-        ax.xaxis_date()
+    extent = (*_ends(ax, times), chains - 0.5, -0.5)
     ax.imshow(image, aspect="auto", interpolation="nearest", extent=extent)
     for edge in range(1, chains):
         ax.axhline(edge - 0.5, color="white", lw=2)
@@ -196,9 +200,11 @@ def plot_forecast(forecast, observed=None, *, ax=None):
     Parameters
     ----------
     forecast : xarray.DataArray or array
-        Draws of one future series: time is the last axis, all others are draws.
-    observed : xarray.DataArray or array, optional
-        The series before, drawn in front of it.
+        Draws of one future series: a variable of ``forecast``'s result, or an array whose last
+        axis is time and all others draws.
+    observed : xarray.DataArray or array of shape (T,), optional
+        The series before, drawn in front of it. A forecast along ``horizon`` continues its times
+        in steps as the last one.
     ax : matplotlib.axes.Axes, optional
 
     Returns
@@ -207,21 +213,27 @@ def plot_forecast(forecast, observed=None, *, ax=None):
 
     Raises
     ------
-    ValueError
-        If the forecast has no axis of draws.
+    TypeError, ValueError
+        If the forecast or the series before is not one series.
     """
-    values = np.asarray(forecast)
-    if values.ndim < 2:
-        raise ValueError(
-            f"forecast must have draws before its last axis, time; received shape {values.shape}"
-        )
-    draws = values.reshape(-1, values.shape[-1])
-    before = None if observed is None else np.asarray(observed, float).ravel()
-    past = 0 if before is None else before.size
-    future = _coordinate(forecast, np.arange(past, past + draws.shape[1]))
+    draws, dim = _draws_of_series(forecast)
+    future = _coordinate(forecast, dim, None)
+    known = None
+    if observed is not None:
+        before = np.asarray(observed, float)
+        if before.ndim != 1 or before.size == 0:
+            raise ValueError(f"observed must be one series, received shape {before.shape}")
+        past = getattr(observed, "dims", ("time",))[0]
+        known = _coordinate(observed, past, np.arange(before.size))
+        if dim == "horizon" and future is not None:
+            step = known[-1] - known[-2] if known.size > 1 else 1
+            future, dim = known[-1] + future * step, past
+        elif future is None:
+            future = known.size + np.arange(draws.shape[1])
+    elif future is None:
+        future = np.arange(draws.shape[1])
     ax = axes(ax)
-    if before is not None:
-        known = _coordinate(observed, np.arange(past))
+    if known is not None:
         ax.plot(known, before, ".-", color="0.35", lw=0.8, ms=3, label="observed")
     for share, alpha in ((0.95, 0.18), (0.8, 0.3), (0.5, 0.45)):
         low, high = np.nanquantile(draws, [(1 - share) / 2, (1 + share) / 2], axis=0)
@@ -229,14 +241,40 @@ def plot_forecast(forecast, observed=None, *, ax=None):
             future, low, high, color=COLOURS[0], alpha=alpha, lw=0, label=f"{share:.0%}"
         )
     ax.plot(future, np.nanmedian(draws, axis=0), color=COLOURS[5], lw=1.5, label="median")
-    ax.set(xlabel=getattr(forecast, "dims", ("time",))[-1], ylabel=getattr(forecast, "name", None))
+    ax.set(xlabel=dim, ylabel=getattr(forecast, "name", None))
     ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
     return ax
 
 
-def _coordinate(array, default):
-    if isinstance(array, xr.DataArray) and array.dims[-1] in array.coords:
-        values = array[array.dims[-1]].values
+def _draws_of_series(forecast):
+    """Draws of one series, (n, H), and the name of its time dimension."""
+    if isinstance(forecast, xr.Dataset):
+        raise TypeError(
+            f"forecast must be one variable, forecast['...'] of {[str(name) for name in forecast]}"
+        )
+    if np.ndim(forecast) < 2:
+        raise ValueError(
+            "forecast must have draws before its last axis, time; received shape "
+            f"{np.shape(forecast)}"
+        )
+    if not isinstance(forecast, xr.DataArray):
+        values = np.asarray(forecast)
+        return values.reshape(-1, values.shape[-1]), "time"
+    if {"chain", "draw"} < set(forecast.dims):
+        others = [dim for dim in forecast.dims if dim not in ("chain", "draw")]
+        if len(others) > 1:
+            choice = ", ".join(f"{dim}=0" for dim in others if dim != "horizon")
+            raise ValueError(
+                f"forecast must be one series, received the dimensions {tuple(others)} besides "
+                f"chain and draw; choose, for example forecast.isel({choice})"
+            )
+        forecast = forecast.transpose("chain", "draw", *others)
+    return forecast.values.reshape(-1, forecast.shape[-1]), forecast.dims[-1]
+
+
+def _coordinate(array, dim, default):
+    if isinstance(array, xr.DataArray) and dim in array.coords:
+        values = array[dim].values
         if values.dtype.kind in "iufM":
             return values
     return default

@@ -50,19 +50,19 @@ class Drawn(NamedTuple):
     idata : arviz.InferenceData or xarray.DataTree
     hidden : Hidden
     labels : ndarray of shape (L,)
-    in_use : ndarray of shape (L,)
-        Share of the draws that occupy each state.
+    occupied : ndarray of shape (S, L)
+        Which draws occupy which states.
     """
 
     idata: object
     hidden: Hidden
     labels: np.ndarray
-    in_use: np.ndarray
+    occupied: np.ndarray
 
     @property
     def main(self):
         """States that at least half of the draws occupy."""
-        return np.flatnonzero(self.in_use >= 0.5)
+        return np.flatnonzero(self.occupied.mean(axis=0) >= 0.5)
 
 
 def aligned_states(idata, states):
@@ -73,7 +73,7 @@ def aligned_states(idata, states):
         hidden = find_hidden(idata, hidden.name)
     sizes, _ = occupancies(hidden.paths(), hidden.n_states)
     labels = state_labels(group(idata, "posterior"), hidden)
-    return Drawn(idata, hidden, labels, (sizes > 0).mean(axis=0))
+    return Drawn(idata, hidden, labels, sizes > 0)
 
 
 def legend_of_states(ax, drawn):

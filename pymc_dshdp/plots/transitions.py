@@ -4,6 +4,7 @@ import numpy as np
 
 from pymc_dshdp.analysis.consensus import thinned
 from pymc_dshdp.analysis.result import find_hidden, find_prior
+from pymc_dshdp.analysis.summary import transitions_frame
 from pymc_dshdp.plots.style import aligned_states, axes, state_colours
 
 __all__ = ["plot_coassignment", "plot_dwell_times", "plot_transitions"]
@@ -50,8 +51,8 @@ def plot_coassignment(idata, *, states=None, ax=None):
 def plot_transitions(idata, *, states=None, prob=0.9, ax=None):
     """Draw the posterior mean of the transition matrix between the main states.
 
-    Up to 6 states with intervals, up to 12 with numbers; colours are on a square-root scale, so
-    that rare transitions show.
+    Each row is over the draws that occupy its state. Up to 6 states with intervals, up to 12 with
+    numbers; colours are on a square-root scale, so that rare transitions show.
 
     Parameters
     ----------
@@ -72,9 +73,10 @@ def plot_transitions(idata, *, states=None, prob=0.9, ax=None):
     drawn = aligned_states(idata, states)
     main = drawn.main
     K = len(main)
-    P = find_prior(drawn.idata, drawn.hidden).transition_matrices(main)
-    mean = P.mean(axis=0)
-    low, high = np.quantile(P, [(1 - prob) / 2, (1 + prob) / 2], axis=0)
+    prior = find_prior(drawn.idata, drawn.hidden)
+    level = [(1 - prob) / 2, (1 + prob) / 2]
+    table = transitions_frame(prior, drawn.occupied, main, drawn.labels[main], level)
+    mean, low, high = (table[name].values.reshape(K, K) for name in ("mean", "lower", "upper"))
     side = np.clip(1.2 + 0.75 * K, 3.4, 6.0)
     ax = axes(ax, (side + 1.0, side))
     image = ax.imshow(mean, cmap="cividis", norm=PowerNorm(0.5, 0.0, 1.0))
@@ -98,8 +100,9 @@ def plot_dwell_times(idata, state=None, *, states=None, ax=None):
     """Draw how long the states last, against the geometric distribution that the model implies.
 
     The histogram is of the runs of the state in the posterior draws, those cut by the ends of the
-    data included; the line is the mean over draws of (1 - P_jj) P_jj^(d - 1), with P_jj = kappa_j
-    + (1 - kappa_j) pi_bar_jj. Runs much more alike in length than the line call for another model.
+    data included; the line is the mean over the draws that occupy the state of (1 - P_jj)
+    P_jj^(d - 1), with P_jj = kappa_j + (1 - kappa_j) pi_bar_jj. Runs much more alike in length than
+    the line call for another model.
 
     Parameters
     ----------
@@ -150,6 +153,7 @@ def _draw_dwell(ax, drawn, k):
     hidden = drawn.hidden
     lengths = _run_lengths(hidden, k)
     P = find_prior(drawn.idata, hidden).transition_matrices(np.array([k]))[:, 0, 0]
+    P = P[drawn.occupied[:, k]]
     title = f"state {drawn.labels[k]}"
     if lengths.size:
         longest = max(10, int(np.quantile(lengths, 0.99)))
