@@ -42,16 +42,20 @@ SETTINGS = ("scenario", "emission", "seed", "model", "chain")
 
 
 class Effort(NamedTuple):
-    """Iterations of each chain, the share of them discarded, and the number of chains."""
+    """Iterations of each chain: tuning, drawn, and of these kept (the last); number of chains."""
 
-    iterations: int
-    burn_in: float
+    tune: int
+    draws: int
+    kept: int
     chains: int
 
 
-SEEDS = Effort(4000, 0.5, 1)
-AUTHORS = {"gaussian": Effort(12_000, 2 / 3, 3), "multinomial": Effort(8_000, 2 / 3, 3)}
-QUICK = Effort(600, 0.5, 1)
+SEEDS = Effort(1000, 3000, 2000, 1)
+AUTHORS = {
+    "gaussian": Effort(1000, 11_000, 4000, 3),
+    "multinomial": Effort(1000, 7000, 2500, 3),
+}
+QUICK = Effort(300, 300, 200, 1)
 
 
 class Data(NamedTuple):
@@ -101,8 +105,8 @@ def fit(data, emission, name, seed, effort):
         if name == "DS":
             steps.append(dshdp.GridRhoStep([model["z"]]))
         idata = pm.sample(
-            effort.iterations,
-            tune=10,  # the steps do not adapt; these hold the starting segmentation
+            effort.draws,
+            tune=effort.tune,
             step=steps,
             chains=effort.chains,
             cores=1,
@@ -127,8 +131,8 @@ def fit(data, emission, name, seed, effort):
 
 
 def summarise(draws, held_out, data, effort):
-    """Metrics of one chain after its burn-in, and the draws that the figure shows."""
-    kept = slice(int(effort.burn_in * len(held_out)), None)
+    """Metrics of one chain's kept draws, and what the figure shows."""
+    kept = slice(-(effort.kept // THIN), None)
     z = draws["z"][kept].astype(int)
     hamming = dshdp.hamming_distance(z, data.z)
     states = np.array([len(np.unique(path)) for path in z])
