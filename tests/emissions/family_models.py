@@ -11,7 +11,7 @@ from pymc_dshdp.emissions.declare import (
 )
 
 L, T = 3, 12
-PATH = np.array([0, 0, 1, 1, 1, 0, 1, 1, 0, 0, 0, 1])  # state 2 is never visited
+PATH = np.array([1, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 1])  # state 0 once, state 2 never
 rng = np.random.default_rng(5)
 COUNTS = rng.poisson(4.0, (T, 2))
 NUMBERS = rng.normal(1.0, 2.0, (T, 2))

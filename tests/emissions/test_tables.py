@@ -5,13 +5,14 @@ import logging
 import numpy as np
 import pymc as pm
 import pytest
-from models import evaluate
+from models import evaluate, python_graphs
 from pymc.pytensorf import compile as compile_pymc
 from pytensor.compile.mode import Mode
 
 import pymc_dshdp as dshdp
-from emissions.family_models import COUNTS, FAMILIES, NUMBERS, L, T, build, hidden, poisson
+from emissions.family_models import COUNTS, FAMILIES, NUMBERS, PATH, L, T, build, hidden, poisson
 from pymc_dshdp import loglik
+from pymc_dshdp.emissions.conjugate import ConjugateTerm, find_conjugate
 from pymc_dshdp.emissions.likelihood import TableTerm, table_term
 from pymc_dshdp.emissions.poisson import PoissonGamma
 
@@ -309,19 +310,43 @@ def test_replaced_data_are_seen():
     assert_close(after, logp_table(model, point))
 
 
-def test_float32_and_integer_data_are_upcast():
-    def declare(z):
-        pm.Normal("y", pm.Normal("mean", shape=L)[z], 1.0, observed=COUNTS[:, 0].astype("int16"))
-
-    def declare_float32(z):
-        pm.Normal("y", pm.Normal("mean", shape=L)[z], 1.0, observed=COUNTS[:, 0].astype("f4"))
-
-    tables = []
-    for model in (build(declare), build(declare_float32)):
-        term = table_term(model, model["y"], model["z"], L)
-        tables.append(term(random_point(model)))
-        assert tables[-1].dtype == np.float64
+def test_float32_and_integer_data_are_upcast(monkeypatch):
+    """In the table and in the conjugate draw."""
+    python_graphs(monkeypatch)
+    tables, draws = [], []
+    for dtype in ("int16", "f4"):
+        with pm.Model() as model:
+            z, y = hidden(), COUNTS[:, 0].astype(dtype)
+            mean = pm.Normal("mean", shape=L)
+            pm.Normal("y", mean[z], 1.0, observed=y)
+        point = {**random_point(model), "z": PATH.astype("int8")}
+        tables.append(table_term(model, model["y"], z, L)(point))
+        term = ConjugateTerm(model, find_conjugate(model, mean))
+        draws.append(term.draw(point, np.random.default_rng(1))["mean"])
+        assert tables[-1].dtype == draws[-1].dtype == np.float64
     np.testing.assert_array_equal(*tables)
+    np.testing.assert_array_equal(*draws)
+
+
+def test_nearly_singular_covariance(monkeypatch):
+    """Fails if something is added to the diagonal: it leaves 1e-8 of the variance one way."""
+    python_graphs(monkeypatch)
+    along, across = 2.0 - 1e-8, 1e-8  # variances of the sum and the difference, over 2
+    covariance = np.array([[along + across, along - across], [along - across, along + across]]) / 2
+    y = np.column_stack([NUMBERS[:, 0], NUMBERS[:, 0] + 1e-4 * NUMBERS[:, 1]])
+    with pm.Model() as model:
+        z = hidden()
+        mean = pm.Normal("mean", shape=(L, 2))
+        pm.MvNormal("y", mean[z], covariance, observed=y)
+    point = {**model.initial_point(), "mean": np.array([[0.0, 0.0], [0.5, 0.5], [1.0, 1.0 + 1e-4]])}
+    table = table_term(model, model["y"], z, L)(point)
+    x = y[:, None] - point["mean"]
+    parts = (
+        ((x[..., 0] + x[..., 1]) / np.sqrt(2), along),
+        ((x[..., 1] - x[..., 0]) / np.sqrt(2), across),
+    )
+    expected = sum(-0.5 * u**2 / v - 0.5 * np.log(2 * np.pi * v) for u, v in parts)
+    np.testing.assert_allclose(table, expected, rtol=1e-6)
 
 
 def test_large_poisson_rows():

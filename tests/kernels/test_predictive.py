@@ -139,6 +139,9 @@ def case(name, rng):
         made = [parameters(rng, C) for _ in range(2)]
         y = rng.poisson(rng.choice([0.5, 9.0, 60.0], size=(T, C))).astype("float64")
         return counts.poisson_rate, y, made, poisson_evidence
+    if name == "no counts":  # rates near 0
+        made = [parameters(rng, C) * 1e-6, parameters(rng, C)]
+        return counts.poisson_rate, np.zeros((T, C)), made, poisson_evidence
     if name == "proportions":
         y = rng.multinomial(11, [0.1, 0.2, 0.7], size=(T, C)).astype("float64")
         return counts.proportions, y, [parameters(rng, C, V)], proportions_evidence
@@ -155,6 +158,7 @@ NAMES = [
     "vector mean",
     "exponential",
     "poisson",
+    "no counts",
     "proportions",
     "categories",
 ]

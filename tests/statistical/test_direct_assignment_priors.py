@@ -113,7 +113,7 @@ LONG = [
 def test_stationary_frequencies(name, collapse):
     """Fails if rows of one's own are taken for shared ones, or w is not of the present rows.
 
-    With sticks also if kappa or the counts stay behind where states are renumbered.
+    With sticks also if the counts stay behind where states are renumbered.
     """
     model = declare(name, collapse)
     with model:
