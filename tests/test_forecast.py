@@ -102,6 +102,26 @@ def test_covariates(horizon):
         dshdp.forecast(declare(x), result, horizon=horizon)
 
 
+def test_observations_missing_in_part():
+    """The future is whole; fails if the mask of the data is kept."""
+    y = np.ma.masked_array(np.zeros((7, 2)), mask=np.eye(7, 2, -2))
+    result = draws(np.zeros(7, int), 3, mu=[[0.0, 1.0], [5.0, 6.0]])
+    with pytest.warns(pm.exceptions.ImputationWarning), pm.Model() as model:
+        z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", n_states=2), length=7)
+        mu = pm.Normal("mu", shape=(2, 2))
+        pm.MvNormal("y", mu[z], 1e-12 * np.eye(2), observed=y)
+    found = dshdp.forecast(model, result, horizon=4)
+    assert found["y"].dims == ("chain", "draw", "horizon", "y_dim_0")
+    expected = np.array([[0.0, 1.0], [5.0, 6.0]])[found["z"].values]
+    np.testing.assert_allclose(found["y"], expected, atol=1e-4)
+    with pytest.warns(pm.exceptions.ImputationWarning), pm.Model() as model:
+        z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", n_states=2), length=7)
+        A, Sigma = dshdp.MatrixNormalInverseWishart("ar", n_states=2, S0=np.eye(2))
+        dshdp.SwitchingVAR("y", A, Sigma, z, observed=y)
+    with pytest.raises(ValueError, match="'y_unobserved' is a latent variable that depends on"):
+        dshdp.forecast(model, result, horizon=4)
+
+
 def test_lags_written_by_hand_are_refused():
     """They would be those of the data for ever."""
     y = np.arange(7.0)

@@ -5,6 +5,7 @@ import pymc as pm
 import pytest
 import xarray as xr
 from models import posterior_of, python_graphs
+from scipy import stats
 
 import pymc_dshdp as dshdp
 
@@ -125,6 +126,24 @@ def test_set_data_of_another_length():
     found = dshdp.held_out_log_likelihood(model, result)
     np.testing.assert_allclose(found["total"], expected["total"])
     assert dshdp.smooth(model, result).sizes["z_dim_0"] == 5
+
+
+def test_named_times_of_another_length():
+    """Fails if the length that the coordinates give is taken for that of the new data."""
+    with pm.Model(coords={"time": 1900 + np.arange(12)}) as model:
+        x = pm.Data("x", np.linspace(1.0, 2.0, 12), dims="time")
+        rate, z = states(dims="time")
+        pm.Poisson("y", rate[z] * x, observed=TRAIN, dims="time")
+    result = posterior_of(model, draws=1)
+    found = dshdp.smooth(model, result, observed={"y": [0, 25], "x": [1.0, 2.0]})
+    kappa, rows, initial, rate = (
+        result["posterior"][name].values[0, 0]
+        for name in ("hmm_kappa", "hmm_pi_bar", "hmm_pi_init", "rate")
+    )
+    P = np.diag(kappa) + (1 - kappa)[:, None] * rows
+    joint = (initial * stats.poisson.pmf(0, rate))[:, None] * P * stats.poisson.pmf(25, 2 * rate)
+    np.testing.assert_allclose(found, [joint.sum(1) / joint.sum(), joint.sum(0) / joint.sum()])
+    assert list(found["time"].values) == [0, 1]
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import numpy as np
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
+from pymc.distributions.distribution import PartialObservedRV
 from pymc.exceptions import ImputationWarning
 from pytensor.compile.mode import Mode
 from pytensor.compile.sharedvalue import SharedVariable
@@ -138,6 +139,11 @@ def original_name(model, rv):
     return name if f"{name}_unobserved" in model.named_vars else rv.name
 
 
+def _whole(rv):
+    """Multivariate variable of which ``rv`` is the observed part, or ``rv`` itself."""
+    return rv.owner.inputs[0] if has_op(rv, PartialObservedRV) else rv
+
+
 def _refuse(name, why):
     raise ValueError(f"{name!r} {why}, so that the model cannot be moved to other data. {ADVICE}.")
 
@@ -227,7 +233,7 @@ def _layout(model, z, rv, value, lengths, memo):
         return np.array([extents[1]]), (extents[0],)
     [symbolic] = rebuilt([core(z.owner.inputs[5], 1)], memo, ())
     now = np.asarray(symbolic.eval()).astype("int64")
-    follows = bool(memo) and not isinstance(z.owner.inputs[5], Constant)
+    follows = memo.keys() & set(ancestors([z.owner.inputs[5]]))
     if follows or now.sum() == extents[0] or _old_shape(model, rv) == np.shape(value):
         return now, None
     if now.size > 1:
@@ -272,8 +278,9 @@ def _observed(model, rv, value, memo, lengths):
     """Copy of an observed variable that follows the new states and has the shape of its data."""
     shape = tuple(int(n) for n in np.shape(value))
     misfit = f"does not fit data of shape {shape} and sequences of lengths {lengths.tolist()}"
-    op, name = rv.owner.op, original_name(model, rv)
-    leaves = [v for v in model.basic_RVs if v is not rv]
+    name, leaves = original_name(model, rv), [v for v in model.basic_RVs if v is not rv]
+    rv = _whole(rv)
+    op = rv.owner.op
     try:
         if not isinstance(op, RandomVariable):
             [moved] = rebuilt([rv], memo, leaves)

@@ -5,7 +5,14 @@ import xarray as xr
 
 from pymc_dshdp._compat import group
 from pymc_dshdp.analysis.decode import state_probabilities
-from pymc_dshdp.plots.style import COLOURS, aligned_states, axes, legend_of_states, state_colours
+from pymc_dshdp.plots.style import (
+    COLOURS,
+    aligned_states,
+    axes,
+    date_axis,
+    legend_of_states,
+    state_colours,
+)
 
 __all__ = ["plot_forecast", "plot_raster", "plot_series"]
 
@@ -64,6 +71,7 @@ def plot_series(idata, data=None, *, states=None, sequence=0, ax=None):
     band.set(ylim=(0, 1), yticks=[])
     band.tick_params(labelbottom=False, bottom=False)
     ax.set_xlim(times[0], times[-1])
+    date_axis(ax, times)
     legend_of_states(ax, drawn)
     return ax
 
@@ -88,7 +96,7 @@ def _draw_data(ax, times, values, colours):
         low, high = -0.5, values.shape[1] - 0.5
     else:
         step = max(1, len(times) // COLUMNS)
-        extent = (*_ends(ax, times), values.shape[1] - 0.5, -0.5)
+        extent = (*_ends(times), values.shape[1] - 0.5, -0.5)
         ax.imshow(values[::step].T, aspect="auto", cmap="Greys", extent=extent)
         low, high = values.shape[1] - 0.5, -0.5
     span = (high - low) or 1.0
@@ -142,13 +150,12 @@ def _times(hidden, at):
     return np.arange(size), "time"
 
 
-def _ends(ax, times):
+def _ends(times):
     """First and last time as numbers of the axes, for the extent of an image."""
     if times.dtype.kind != "M":
         return times[0], times[-1]
     from matplotlib.dates import date2num
 
-    ax.xaxis_date()
     return tuple(date2num(times[[0, -1]]))
 
 
@@ -184,10 +191,11 @@ def plot_raster(idata, *, states=None, sequence=0, ax=None):
 
     ax = axes(ax)
     image = state_colours(hidden.n_states)[paths.reshape(chains * rows, columns)]
-    extent = (*_ends(ax, times), chains - 0.5, -0.5)
+    extent = (*_ends(times), chains - 0.5, -0.5)
     ax.imshow(image, aspect="auto", interpolation="nearest", extent=extent)
     for edge in range(1, chains):
         ax.axhline(edge - 0.5, color="white", lw=2)
+    date_axis(ax, times)
     ax.set_yticks(range(chains), hidden.z["chain"].values)
     ax.set(xlabel=label, ylabel="chain, draws from top to bottom")
     legend_of_states(ax, drawn)
@@ -241,6 +249,7 @@ def plot_forecast(forecast, observed=None, *, ax=None):
             future, low, high, color=COLOURS[0], alpha=alpha, lw=0, label=f"{share:.0%}"
         )
     ax.plot(future, np.nanmedian(draws, axis=0), color=COLOURS[5], lw=1.5, label="median")
+    date_axis(ax, future)
     ax.set(xlabel=dim, ylabel=getattr(forecast, "name", None))
     ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
     return ax

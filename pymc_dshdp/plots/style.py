@@ -9,7 +9,15 @@ from pymc_dshdp.analysis.align import align, is_aligned
 from pymc_dshdp.analysis.result import Hidden, find_hidden, state_labels
 from pymc_dshdp.kernels.segmentations import occupancies
 
-__all__ = ["COLOURS", "Drawn", "aligned_states", "axes", "legend_of_states", "state_colours"]
+__all__ = [
+    "COLOURS",
+    "Drawn",
+    "aligned_states",
+    "axes",
+    "date_axis",
+    "legend_of_states",
+    "state_colours",
+]
 
 # Okabe & Ito (2008), the darker ones first.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442")
@@ -40,6 +48,16 @@ def axes(ax, figsize=(8.0, 3.0)):
 
         _, ax = plt.subplots(figsize=figsize, layout="constrained")
     return ax
+
+
+def date_axis(ax, times):
+    """Label the time axis shortly where times are dates."""
+    if np.asarray(times).dtype.kind == "M":
+        from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+        locator = AutoDateLocator(maxticks=9)
+        ax.xaxis.set_major_locator(locator)
+        ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))
 
 
 class Drawn(NamedTuple):
