@@ -68,14 +68,16 @@ def sample(model, **kwargs):
     return pm.sample(**{**defaults, **quiet, **kwargs})
 
 
-def python_graphs(patch):
+def python_graphs(patch, mode="FAST_COMPILE"):
     """Evaluate the graphs of our steps in Python; the kernels stay compiled."""
     for module in (loglik, structure, forecast):
         compile_pymc = module.compile_pymc
         patch.setattr(
             module,
             "compile_pymc",
-            lambda *args, mode, compile_pymc=compile_pymc, **kw: compile_pymc(*args, **FAST, **kw),
+            lambda *args, compile_pymc=compile_pymc, **kw: compile_pymc(
+                *args, **{**kw, "mode": mode}
+            ),
         )
 
 

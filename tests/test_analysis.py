@@ -6,12 +6,17 @@ import numpy as np
 import pymc as pm
 import pytest
 import xarray as xr
-from models import COUNTS, poisson_model, sample
+from models import COUNTS, poisson_model, python_graphs, sample
 from scipy import stats
 
 import pymc_dshdp as dshdp
 
 TEST = np.array([0, 25, 1, 30, 2])
+
+
+@pytest.fixture(autouse=True)
+def without_compiling(monkeypatch):
+    python_graphs(monkeypatch)
 
 
 def test_hamming_distance():

@@ -18,7 +18,11 @@ RNG = np.random.default_rng(20)
 Y = RNG.normal(size=T)
 COUNTS = RNG.integers(0, 9, T)
 CASES = {}
-IN_NUMBA = ["poisson", "mixture_per_state", "mv_normal_with_covariances", "cell_by_time"]
+IN_NUMBA = [
+    "poisson",
+    "mv_normal_with_covariances",
+    *(pytest.param(x, marks=pytest.mark.slow) for x in ("mixture_per_state", "cell_by_time")),
+]
 
 
 @pytest.fixture(autouse=True)

@@ -272,7 +272,7 @@ def test_starting_paths(quick):
     path = np.arange(len(COUNTS), dtype="int8") % 5
     given = sample(
         model,
-        step=slices(model),
+        step=metropolis(model),
         tune=5,
         draws=5,
         initvals={"z": path},
@@ -281,7 +281,7 @@ def test_starting_paths(quick):
     warmup = given["warmup_posterior"]["z"].values
     np.testing.assert_array_equal(warmup, np.tile(path, (2, 5, 1)))
     chosen = sample(
-        model, step=slices(model), tune=5, draws=5, chains=4, discard_tuned_samples=False
+        model, step=metropolis(model), tune=5, draws=5, chains=4, discard_tuned_samples=False
     )
     warmup = chosen["warmup_posterior"]["z"].values
     starts = {warmup[chain, 0].tobytes() for chain in range(4)}
@@ -291,9 +291,9 @@ def test_starting_paths(quick):
         assert len(np.unique(warmup[chain, 0])) >= 2
 
 
-def slices(model):
+def metropolis(model):
     with model:
-        return [pm.Slice([model["rate"]])]
+        return [pm.Metropolis([model["rate"]])]
 
 
 def test_the_table_follows_the_parameters(quick):
@@ -310,19 +310,23 @@ def test_the_table_follows_the_parameters(quick):
         np.testing.assert_array_equal(drawn["z"], np.array(order)[SEGMENTS])
 
 
-@pytest.mark.parametrize(
-    "other", [None, pm.Metropolis, pm.Slice], ids=["NUTS", "Metropolis", "Slice"]
-)
-def test_beside_other_steps(other, quick):
+def test_beside_other_steps(quick):
+    """Metropolis, Slice and NUTS in one model; fails if a step keeps values of an earlier point."""
+    levels = SEGMENTS + 0.1 * np.random.default_rng(2).standard_normal(SEGMENTS.size)
     model = poisson_model(n_states=3)
     with model:
-        step = other([model["rate"]]) if other else None
-    idata = sample(model, step=step, tune=80, draws=20, chains=1)
-    draws = posterior(idata)
-    assert draws["z"].dtype == np.int8
-    picked = np.take_along_axis(draws["rate"][0], draws["z"][0].astype(int), axis=1).mean(axis=0)
-    truth = np.array([COUNTS[SEGMENTS == k].mean() for k in range(3)])[SEGMENTS]
-    assert np.all(np.abs(picked - truth) < 0.35 * truth + 1.5)
+        mean = pm.Normal("mean", 1.0, 2.0, shape=3)
+        sigma = pm.HalfNormal("sigma", 1.0)
+        pm.Normal("level", mean[model["z"]], sigma, observed=levels)
+        step = [pm.Metropolis([model["rate"]]), pm.Slice([mean]), pm.NUTS([sigma])]
+    draws = posterior(sample(model, step=step, tune=80, draws=20, chains=1))
+    z = draws["z"][0]
+    assert z.dtype == np.int8
+    counts = np.array([COUNTS[SEGMENTS == k].mean() for k in range(3)])[SEGMENTS]
+    rate, mean = (np.take_along_axis(draws[x][0], z.astype(int), 1) for x in ("rate", "mean"))
+    assert np.all(np.abs(rate.mean(axis=0) - counts) < 0.35 * counts + 1.5)
+    assert np.all(np.abs(mean.mean(axis=0) - SEGMENTS) < 0.2)
+    assert np.all(draws["sigma"][0] < 0.3)
 
 
 def test_automatic_assignment_is_the_documented_one(model, quick):

@@ -11,7 +11,7 @@ from harness import Setup, geweke, same_means, seed_of
 
 LONG = ("mvnormal", "normal-wishart", "autoregression")  # matrices: a sweep takes longer
 RUNS = [
-    pytest.param(c, 4_000, id=c.name, marks=[pytest.mark.slow] if c.family in LONG else [])
+    pytest.param(c, 2_500, id=c.name, marks=[pytest.mark.slow] if c.family in LONG else [])
     for c in SUBSET
 ]
 RUNS += [pytest.param(c, 20_000, id=f"{c.name}-long", marks=pytest.mark.slow) for c in EVERY]
