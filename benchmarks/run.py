@@ -55,11 +55,30 @@ WORKLOADS = {
 }
 
 
+PRODUCTS = {
+    # (columns of the data, columns of the product) that a table of log-likelihoods needs at least:
+    "AR 100 x 189 x 9-d, L = 40": (19, 9 * 40),  # (y, y before, 1), whitened in each state
+    "PO 8 x 500 x 100 cells, L = 200": (100, 200),  # y @ log_rates.T
+}
+
+
+def likelihood_table(name, rows, T):
+    """Row for ``table``: the table of log-likelihoods against the bare matrix product."""
+    inner, outer = PRODUCTS[name]
+    rng = np.random.default_rng(4)
+    left, right = rng.normal(size=(T, inner)), rng.normal(size=(inner, outer))
+    times = interleaved({"ours": lambda: rows(0, T), "product": lambda: left @ right})
+    what = f"({T} x {inner}) @ ({inner} x {outer})"
+    ratio = times["ours"] / times["product"]
+    aim = "<= 4" if name.startswith("AR") else "<= 3"
+    return (name, times["ours"], what, times["product"], ratio, aim)
+
+
 def workload(name, draws=30):
     """Time complete iterations, and the states alone against the floor and the peers.
 
     The table, the rows of transition probabilities and the lengths are those of the last
-    iteration. Returns the sweep and rows for ``table``.
+    iteration. Returns the sweep and rows for ``table``: states alone, likelihood tables, sweeps.
     """
     model, z, y = WORKLOADS[name]()
     found = workloads.sweep(model, z, draws)
@@ -95,7 +114,8 @@ def workload(name, draws=30):
         other = milliseconds(moseq, 5)
         ratio = found.milliseconds / other
         whole = [(name, found.milliseconds, "jax-moseq", other, ratio, "<= 0.33")]
-    return found, alone, whole
+    tables = [likelihood_table(name, rows, uniforms.size)] if name in PRODUCTS else []
+    return found, alone, tables, whole
 
 
 def shares(found):
@@ -153,13 +173,15 @@ def main():
         for (name, ours, reference, floor), aim in zip(grid(), ("<= 0.25", ""), strict=True)
     ]
     table("Self-persistence kernels", rows)
-    states, sweeps = [], []
+    states, likelihoods, sweeps = [], [], []
     for name in WORKLOADS:
-        found, alone, whole = workload(name)
+        found, alone, tables, whole = workload(name)
         states += alone
+        likelihoods += tables
         sweeps += whole
         table(f"Iteration {name}", shares(found), ("part", "ms", "share"))
     table("States alone, one thread", states)
+    table("Tables of log-likelihoods", likelihoods)
     if sweeps:
         table("Complete iterations against peers", sweeps)
     table(
