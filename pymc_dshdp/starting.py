@@ -27,8 +27,9 @@ def initial_path(table, n_states, rng):
 
     Features are what was observed at each time point, standardised (counts by their square
     root); time points without data take the label before them. The number of clusters is drawn
-    between K/2 and K = min(L, 2 + T^(1/2), distinct values), so that chains start differently:
-    the sampler merges states that are too many sooner than it splits states that are too few.
+    between 3K/4 and K = min(L, max(2 + T^(1/2), T/10), distinct values), so that chains start
+    differently: the sampler merges states that are too many sooner than it splits states that
+    are too few.
 
     Parameters
     ----------
@@ -61,10 +62,11 @@ def _segmentation(table, n_states, rng):
         return np.zeros(T, int)
     x = features[seen]
     sample = x if seen.size <= LARGEST_SAMPLE else x[rng.choice(seen.size, LARGEST_SAMPLE, False)]
-    most = min(n_states, 2 + int(np.sqrt(seen.size)), len(np.unique(sample, axis=0)))
+    wanted = max(2 + int(np.sqrt(seen.size)), seen.size // 10)
+    most = min(n_states, wanted, len(np.unique(sample, axis=0)))
     if most < 2:
         return np.zeros(T, int)
-    clusters = int(rng.integers(max(2, (most + 1) // 2), most + 1))
+    clusters = int(rng.integers(max(2, (3 * most + 3) // 4), most + 1))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a cluster may end up empty
         centres, _ = kmeans2(sample, clusters, minit="++", rng=rng)

@@ -46,7 +46,11 @@ def test_models_start_from_the_parametric_path(monkeypatch):
     train, test = behaviour.standardised(*data)
     np.testing.assert_allclose(train.y.std(axis=0), 1.0)
     declare = behaviour.declaration(train, 1)
-    monkeypatch.setattr(behaviour, "sample", lambda model, options: sample(model, draws=4, tune=3))
+
+    def shortly(model, options):
+        return sample(model, draws=4, tune=3, chains=options.chains)
+
+    monkeypatch.setattr(behaviour, "sample", shortly)
     path = behaviour.parametric_path(declare, train, argparse.Namespace(parametric_states=3))
     assert path.shape == (50,) and path.max() < 3
     model = declare(dshdp.DSHDP, train, 4)
