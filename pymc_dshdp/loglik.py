@@ -24,7 +24,7 @@ from pymc_dshdp.emissions.graph import indexed_variable
 from pymc_dshdp.emissions.likelihood import concrete_shape, table_term
 from pymc_dshdp.emissions.partial import PartialNormal, has_marginal_density
 from pymc_dshdp.starting import observed_data, standardised
-from pymc_dshdp.structure import known_states
+from pymc_dshdp.structure import densities, known_states
 
 __all__ = ["LogLikelihoodTable", "terms_involving"]
 
@@ -51,7 +51,7 @@ def terms_involving(model, z):
         The elementwise log-density graphs, in value variables.
     """
     value = model.rvs_to_values[z]
-    variables = [v for v in [*model.basic_RVs, *model.potentials] if v is not z]
+    variables = [v for v in densities(model) if v is not z]
     graphs = model.logp(vars=variables, sum=False) if variables else []
     return [
         (variable, graph)

@@ -18,7 +18,7 @@ from pytensor.tensor.random.op import RNGConsumerOp
 from pymc_dshdp.distributions import HiddenPathRV
 from pymc_dshdp.emissions.completed import UNOBSERVED
 from pymc_dshdp.emissions.partial import PartialNormal, has_marginal_density
-from pymc_dshdp.structure import has_op, in_values
+from pymc_dshdp.structure import densities, has_op, in_values
 
 __all__ = ["MissingValues", "is_missing_observation"]
 
@@ -112,7 +112,7 @@ class MissingValues:
 
 
 def _refuse_dependents(model, rvs):
-    for dependent in [*model.basic_RVs, *model.potentials]:
+    for dependent in densities(model):
         blockers = [v for v in model.basic_RVs if v is not dependent]
         used = set(ancestors([dependent], blockers)) & set(rvs) - {dependent}
         if used:

@@ -37,6 +37,15 @@ def has_op(variable, op_type):
     return variable.owner is not None and isinstance(variable.owner.op, op_type)
 
 
+def densities(model):
+    """Random variables and potentials of a model, each once.
+
+    After ``pm.sample_posterior_predictive``, PyMC 5.28 lists observed variables twice in
+    ``model.observed_RVs``.
+    """
+    return list(dict.fromkeys([*model.basic_RVs, *model.potentials]))
+
+
 def unwrap(variable):
     """Strip what a ``size`` or ``pm.do`` puts around a parameter: leading dimensions, shapes."""
     while has_op(variable, SpecifyShape) or _adds_leading_axes(variable):
@@ -209,7 +218,7 @@ def find_priors(model):
 def outside_dependents(model, prior, owned):
     """Pairs (dependent, variable): what outside the prior depends on which owned variable."""
     children = prior.children()
-    for dependent in [*model.basic_RVs, *model.potentials]:
+    for dependent in densities(model):
         blockers = [v for v in model.basic_RVs if v is not dependent]
         seen = set(ancestors([dependent], blockers=blockers))
         for variable in owned:

@@ -8,6 +8,8 @@ from models import posterior_of
 
 import pymc_dshdp as dshdp
 from pymc_dshdp._compat import PYMC_6
+from pymc_dshdp.analysis.other_data import observed_on_states
+from pymc_dshdp.loglik import terms_involving
 
 N = 600
 
@@ -62,8 +64,12 @@ def replicates(model, draws, redraw=(), **kwargs):
 
 
 def test_states_kept(draws):
-    """The states of the draws are used as they are."""
-    y = replicates(model(np.zeros(6, int)), draws)["y"]
+    """The states of the draws are used as they are; fails on PyMC 5.28 if y then counts twice."""
+    used = model(np.zeros(6, int))
+    observed = xr.Dataset({"y": ("y_dim_0", np.zeros(6, int))})
+    y = replicates(used, {**draws, "observed_data": observed})["y"]
+    assert [v.name for v, _ in terms_involving(used, used["z"])] == ["y"]
+    assert observed_on_states(used, used["z"]) == [used["y"]]
     expected = np.array([1.0, 1.0, 30.0, 1.0, 30.0, 30.0])
     assert np.all(np.abs(y.mean(axis=0) - expected) < 4.5 * np.sqrt(expected / N))
 

@@ -227,7 +227,7 @@ class _Generator:
         for rv in model.basic_RVs:
             if drawn & _behind(model, rv):
                 drawn.add(rv)
-        outputs = [rv for rv in model.observed_RVs if rv in drawn]
+        outputs = [rv for rv in dict.fromkeys(model.observed_RVs) if rv in drawn]
         if not outputs:
             raise ValueError(f"no observed variable depends on the states {layout.z.name!r}")
         used = set().union(*(_behind(model, rv) for rv in drawn if rv is not layout.z))

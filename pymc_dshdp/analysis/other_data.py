@@ -26,7 +26,7 @@ from pymc_dshdp.distributions._common import core
 from pymc_dshdp.distributions.path import NOTHING_KNOWN
 from pymc_dshdp.emissions.autoregression import SwitchingVARRV
 from pymc_dshdp.missing import is_missing_observation
-from pymc_dshdp.structure import has_op
+from pymc_dshdp.structure import densities, has_op
 
 __all__ = ["observed_on_states", "on_other_data", "original_name", "rebuilt"]
 
@@ -71,7 +71,7 @@ def on_other_data(model, z, observed, lengths=None):
 
     with pm.Model(coords=_coords(model, z, size, lengths)) as new, warnings.catch_warnings():
         warnings.simplefilter("ignore", ImputationWarning)
-        for rv in model.basic_RVs:
+        for rv in dict.fromkeys(model.basic_RVs):
             name = original_name(model, rv)
             if rv in values:
                 moved = _observed(model, rv, values[rv], memo, lengths)
@@ -98,7 +98,7 @@ def observed_on_states(model, z):
         If there are none, or if a latent variable or a Potential depends on them.
     """
     out = []
-    for v in [*model.basic_RVs, *model.potentials]:
+    for v in densities(model):
         blockers = [rv for rv in model.basic_RVs if rv is not v]
         if v is z or z not in set(ancestors([v], blockers=blockers)):
             continue

@@ -11,7 +11,7 @@ from pymc_dshdp.emissions.base import SCALES, families
 from pymc_dshdp.emissions.completed import completed
 from pymc_dshdp.emissions.graph import depends_on, indexed_variable
 from pymc_dshdp.emissions.likelihood import Likelihood, concrete_shape
-from pymc_dshdp.structure import has_op, in_values, point_function, unwrap
+from pymc_dshdp.structure import densities, has_op, in_values, point_function, unwrap
 
 __all__ = ["ConjugateTerm", "NotConjugate", "find_conjugate"]
 
@@ -23,7 +23,7 @@ class NotConjugate(Exception):
 def _dependents(model, variable):
     """Other random variables and potentials whose own graphs contain a variable."""
     out = []
-    for other in [*model.basic_RVs, *model.potentials]:
+    for other in densities(model):
         blockers = [v for v in model.basic_RVs if v is not other]
         if other is not variable and depends_on(other, variable, blockers):
             out.append(other)

@@ -10,7 +10,7 @@ from pytensor.graph.traversal import ancestors
 
 from pymc_dshdp.distributions import HiddenPathRV
 from pymc_dshdp.steps._common import model_of
-from pymc_dshdp.structure import has_op
+from pymc_dshdp.structure import densities, has_op
 
 __all__ = ["ConditionalNUTS"]
 
@@ -80,7 +80,7 @@ class ConditionalNUTS(NUTS):
 
 def _terms_with(model, values):
     """Random variables and potentials whose log-density contains one of the value variables."""
-    terms = [*model.basic_RVs, *model.potentials]
+    terms = densities(model)
     graphs = model.logp(vars=terms, sum=False)
     moving = set(values)
     return [
