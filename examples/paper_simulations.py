@@ -227,9 +227,14 @@ def figure(results, data, path):
     for title, (axis, read) in panels.items():
         values = {name: read(s) for name, s in shown.items() if read(s) is not None}
         pooled = np.concatenate(list(values.values()))
-        bins = np.linspace(pooled.min(), np.quantile(pooled, 0.98) + 1e-9, 30)
+        if title.split()[0] in HYPERPARAMETERS:
+            axis.set_xscale("log")
+            bins = np.geomspace(pooled.min(), np.quantile(pooled, 0.98) * (1 + 1e-9), 30)
+        else:
+            bins = np.linspace(pooled.min(), np.quantile(pooled, 0.98) + 1e-9, 30)
         for name, x in values.items():
-            axis.hist(x, bins, color=colours[name], alpha=0.5, label=name, density=True)
+            share = np.full(len(x), 1.0 / len(x))
+            axis.hist(x, bins, weights=share, color=colours[name], alpha=0.5, label=name)
         axis.set(title=title, yticks=[])
     axes[0, 1].legend(frameon=False)
     trace = plt.subplot(axes[1, 1].get_gridspec()[1, 1:3])
