@@ -136,15 +136,20 @@ def test_states_are_held_then_drawn_whole_while_tuning(step, model):
 
 
 def test_statistics(step, model):
-    """Fails if moves, births or deaths are counted of another sweep."""
-    point = good_point(model)
-    for new, stats in run(step, point, 30):
-        assert stats["n_occupied"] == np.unique(new["z"]).size
-        assert stats["moved"] == np.count_nonzero(new["z"] != point["z"])
-        change = np.unique(new["z"]).size - np.unique(point["z"]).size
-        assert change == stats["births"] - stats["deaths"]
-        point = new
-    assert np.mean(point["z"][:-1] == point["z"][1:]) > 0.5
+    """Fails if moves, births or deaths are counted of another sweep, or for one another."""
+    births = deaths = 0
+    for path in (np.full(30, 3), np.arange(30) % 4):
+        point = {**good_point(model), "z": path.astype("int8")}
+        for new, stats in run(step, point, 20):
+            assert stats["n_occupied"] == np.unique(new["z"]).size
+            assert stats["moved"] == np.count_nonzero(new["z"] != point["z"])
+            change = np.unique(new["z"]).size - np.unique(point["z"]).size
+            assert change == stats["births"] - stats["deaths"]
+            births, deaths = births + stats["births"], deaths + stats["deaths"]
+            point = new
+        assert np.mean(point["z"][:-1] == point["z"][1:]) > 0.5
+    assert births > 0
+    assert deaths > 0
 
 
 def test_truncation_warning_fires_once():
@@ -257,7 +262,9 @@ def test_several_states_of_one_prior_share_their_counts():
             return inner(point, switches, persistences, rng)
 
     sampler.transition = Spy()
-    for point, _ in run(step, model.initial_point(), 10):
+    point = model.initial_point()
+    for _ in range(10):
+        [(point, _)] = run(step, point, 1)
         assert seen["N"].sum() == 36
         np.testing.assert_array_equal(seen["n"][1:] + np.diag(seen["W"]), seen["N"][1:])
         assert (seen["n"] >= 0).all() and (seen["W"] >= 0).all()
@@ -358,7 +365,7 @@ def test_persistences_use_the_rows_of_the_point(monkeypatch, model):
     """Fails if w is drawn given other rows than those of the point."""
     step = build(model, collapse=False, rng=2)
     step.tune = False
-    point = good_point(model)
+    [(point, _)] = run(step, good_point(model), 1)  # rows that differ
     seen = []
 
     def spy(rng, path, lengths, logit, pi_bar, switches, visits):

@@ -109,10 +109,10 @@ def test_direct_assignment_draws_from_the_enumerated_posterior(collapse):
     total = sum(law.values())
     law = {path: w / total for path, w in law.items()}
     draws = []
-    for i in range(12_000):
+    for i in range(6_000):
         point, _, _ = sampler.sweep(point, step.rng)
         point = {**point, "hmm_beta": beta}
-        if i % 4 == 0:
+        if i % 3 == 0:
             draws.append(point["z"])
     compare(draws, law)
 

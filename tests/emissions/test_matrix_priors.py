@@ -110,7 +110,10 @@ def test_names_and_coords():
 
 
 def test_prior_predictive():
-    """Fails if the simulation does not feed back, or does not start anew at each sequence."""
+    """Fails if the simulation does not feed back, or does not start anew at each sequence.
+
+    By PyMC's function in Python, and by draws compiled at a given path.
+    """
 
     def declare(z):
         A = np.stack([0.9 * np.eye(2)] * L)
@@ -118,13 +121,18 @@ def test_prior_predictive():
 
     model = build(declare, {"lengths": [5, 7]})
     with model:
-        idata = pm.sample_prior_predictive(5, random_seed=1, compile_kwargs={"mode": "NUMBA"})
+        idata = pm.sample_prior_predictive(
+            5, random_seed=1, compile_kwargs={"mode": "FAST_COMPILE"}
+        )
     y = np.asarray(idata["prior_predictive"]["y"])[0]
     assert y.shape == (5, T, 2)
     expected = np.concatenate(
         [NUMBERS[0] * 0.9 ** np.arange(5)[:, None], NUMBERS[5] * 0.9 ** np.arange(7)[:, None]]
     )
     np.testing.assert_allclose(y[0], expected, atol=0.01)
+    path = np.zeros(T, model["z"].dtype)
+    compiled = pm.draw(model["y"], mode="NUMBA", givens={model["z"]: path}, random_seed=1)
+    np.testing.assert_allclose(compiled, expected, atol=0.01)
 
 
 def reference_table(y, A, Sigma, lengths, lags, intercept):
