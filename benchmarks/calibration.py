@@ -291,7 +291,6 @@ def main():
     every = sorted(every, key=lambda c: c not in combinations.SUBSET)
     plan = [("geweke", c, options.sweeps) for c in every]
     plan += [("sbc", c, options.replications) for c in calibrated]
-    plan.sort(key=lambda run: run[1] not in combinations.SUBSET + combinations.SUBSET_CALIBRATED)
     left = pending(out, plan, options.seed)
     print(f"{len(plan) - len(left)} of {len(plan)} runs are there already", flush=True)
     failed = 0
