@@ -66,7 +66,7 @@ def test_series_in_the_colours_of_its_states(idata):
 
 
 def test_many_series_over_dates(idata):
-    """Fails if dates are not turned into numbers for the extent of the image."""
+    """Images lie where their dates are; fails if they are drawn at positions."""
     days = np.datetime64("2020-01-01") + np.arange(60)
     dated = with_groups(
         idata, {"posterior": group(idata, "posterior").assign_coords(time=days.astype("M8[ns]"))}

@@ -96,7 +96,7 @@ def _draw_data(ax, times, values, colours):
         low, high = -0.5, values.shape[1] - 0.5
     else:
         step = max(1, len(times) // COLUMNS)
-        extent = (*_ends(times), values.shape[1] - 0.5, -0.5)
+        extent = (times[0], times[-1], values.shape[1] - 0.5, -0.5)
         ax.imshow(values[::step].T, aspect="auto", cmap="Greys", extent=extent)
         low, high = values.shape[1] - 0.5, -0.5
     span = (high - low) or 1.0
@@ -150,15 +150,6 @@ def _times(hidden, at):
     return np.arange(size), "time"
 
 
-def _ends(times):
-    """First and last time as numbers of the axes, for the extent of an image."""
-    if times.dtype.kind != "M":
-        return times[0], times[-1]
-    from matplotlib.dates import date2num
-
-    return tuple(date2num(times[[0, -1]]))
-
-
 def plot_raster(idata, *, states=None, sequence=0, ax=None):
     """Draw the states of evenly spaced draws of every chain as rows of colours.
 
@@ -191,7 +182,7 @@ def plot_raster(idata, *, states=None, sequence=0, ax=None):
 
     ax = axes(ax)
     image = state_colours(hidden.n_states)[paths.reshape(chains * rows, columns)]
-    extent = (*_ends(times), chains - 0.5, -0.5)
+    extent = (times[0], times[-1], chains - 0.5, -0.5)
     ax.imshow(image, aspect="auto", interpolation="nearest", extent=extent)
     for edge in range(1, chains):
         ax.axhline(edge - 0.5, color="white", lw=2)
