@@ -108,7 +108,7 @@ LONG = [
 
 @pytest.mark.parametrize(
     ("name", "collapse"),
-    [("sticky", True), ("sticks", True)] + [pytest.param(*x, marks=pytest.mark.slow) for x in LONG],
+    [("sticks", True)] + [pytest.param(*x, marks=pytest.mark.slow) for x in LONG],
 )
 def test_stationary_frequencies(name, collapse):
     """Fails if rows of one's own are taken for shared ones, or w is not of the present rows.
