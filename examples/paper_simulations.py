@@ -25,6 +25,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 import pymc as pm
+from matplotlib.ticker import NullFormatter
 from scipy import stats
 from scipy.special import logsumexp
 
@@ -55,7 +56,7 @@ AUTHORS = {
     "gaussian": Effort(1000, 11_000, 4000, 3),
     "multinomial": Effort(1000, 7000, 2500, 3),
 }
-QUICK = Effort(300, 300, 200, 1)
+QUICK = Effort(200, 200, 100, 1)
 
 
 class Data(NamedTuple):
@@ -227,8 +228,9 @@ def figure(results, data, path):
     for title, (axis, read) in panels.items():
         values = {name: read(s) for name, s in shown.items() if read(s) is not None}
         pooled = np.concatenate(list(values.values()))
-        if title.split()[0] in HYPERPARAMETERS:
+        if title.startswith(("alpha", "rho")):
             axis.set_xscale("log")
+            axis.xaxis.set_minor_formatter(NullFormatter())
             bins = np.geomspace(pooled.min(), np.quantile(pooled, 0.98) * (1 + 1e-9), 30)
         else:
             bins = np.linspace(pooled.min(), np.quantile(pooled, 0.98) + 1e-9, 30)
