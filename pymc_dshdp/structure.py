@@ -181,7 +181,7 @@ def _prior_of(model, z):
     if has_op(beta, SymmetricWeightsRV) and beta in model.free_RVs:
         gamma = unwrap(beta.owner.inputs[2])
     for v in ancestors([beta], blockers=model.basic_RVs):
-        if has_op(v, StickFractionsRV):
+        if has_op(v, StickFractionsRV) and v in model.free_RVs:
             fractions, gamma = v, unwrap(v.owner.inputs[2])
     if gamma is None and depends_on_random_variables([alpha, beta]):
         raise ValueError(

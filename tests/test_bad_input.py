@@ -328,6 +328,17 @@ def refuse(model, variables, step):
         refuse_outside_dependents(model, prior, getattr(prior, variables)(model), step)
 
 
+@pytest.mark.parametrize("step", [dshdp.WeakLimitFFBS, dshdp.DSBlockGibbs])
+@pytest.mark.parametrize("name", ["hmm_v", "hmm_beta", "hmm_pi_bar", "hmm_pi_init"])
+def test_observed_weights_or_rows(name, step):
+    """Fails if sticks that were observed are taken for free ones."""
+    model = prior_model(weights="stick-breaking" if name == "hmm_v" else "weak-limit")
+    shape = model[name].eval().shape  # three states, or two sticks
+    seen = pm.observe(model, {name: np.full(shape, 1.0 / shape[-1])})
+    with seen, pytest.raises(ValueError, match=parts("'z'", "must be free", "pm.observe")):
+        step([seen["z"]])
+
+
 @pytest.mark.parametrize(
     "arguments",
     [{"kappa": 0.5}, {"kappa": [0.1, 0.2, 0.3]}],
