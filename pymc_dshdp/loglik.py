@@ -2,8 +2,7 @@
 
 Terms that an emission family knows are matrix products (see ``emissions/likelihood.py``). For
 all others the model's own log-density graph is evaluated on constant paths z = k, all at once.
-Which element of it belongs to which time point is learnt by probing, not guessed from shapes,
-so that lags, masks, permutations and (trial, time) layouts need no special case.
+Which element of it belongs to which time point is learnt by probing (``probing.py``).
 """
 
 import logging
@@ -12,7 +11,6 @@ import warnings
 import numpy as np
 import scipy.sparse as sp
 from pymc.exceptions import SamplingError
-from pymc.initial_point import make_initial_point_fn
 from pymc.pytensorf import compile as compile_pymc
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant
@@ -23,6 +21,7 @@ from pytensor.tensor.random.op import RandomVariable
 from pymc_dshdp.emissions.graph import indexed_variable
 from pymc_dshdp.emissions.likelihood import concrete_shape, table_term
 from pymc_dshdp.emissions.partial import PartialNormal, has_marginal_density
+from pymc_dshdp.probing import SeveralTimes, agrees, element_times, probe_points
 from pymc_dshdp.starting import observed_data, standardised
 from pymc_dshdp.structure import densities, known_states
 
@@ -31,9 +30,6 @@ __all__ = ["LogLikelihoodTable", "terms_involving"]
 _log = logging.getLogger(__name__)
 
 CHUNK_BYTES = 64e6
-RANDOM_PATHS = 8
-PROBE_POINTS = 6
-TOLERANCE = 1e-9
 
 
 def terms_involving(model, z):
@@ -58,19 +54,6 @@ def terms_involving(model, z):
         for variable, graph in zip(variables, graphs, strict=True)
         if value in set(ancestors([graph]))
     ]
-
-
-def _agrees(a, b):
-    """Elementwise equality up to rounding; infinities are equal to themselves only."""
-    with np.errstate(invalid="ignore"):
-        close = np.abs(a - b) <= TOLERANCE * (1.0 + np.abs(a))
-    close &= np.isfinite(a) & np.isfinite(b)
-    return close | (a == b) | (np.isnan(a) & np.isnan(b))
-
-
-def _differs(a, b):
-    """Elementwise; a NaN on one side tells nothing and does not count as different."""
-    return ~(_agrees(a, b) | np.isnan(a) | np.isnan(b))
 
 
 class LogLikelihoodTable:
@@ -140,7 +123,7 @@ class LogLikelihoodTable:
         self._widths = [v.size for v in self._evaluate(start, [np.zeros(self._T, int)])]
         largest = max([_static_size(v) for v in ancestors(graphs)] + self._widths)
         self._chunk = int(max(1, CHUNK_BYTES // (8 * largest)))
-        self._learn(model, start)
+        self._place(model, start)
 
     def __call__(self, point):
         """Evaluate the table.
@@ -252,62 +235,24 @@ class LogLikelihoodTable:
 
     # -- which element belongs to which time -------------------------------------------------
 
-    def _learn(self, model, start):
-        n_elements = sum(self._widths)
-        time = np.full(n_elements, -1)
-        for point in _probe_points(model, start):
-            self._locate(point, time)
-            self._verify(point, time)
-            if np.all(time >= 0):
-                break
+    def _place(self, model, start):
+        """Learn which element belongs to which time point."""
+        try:
+            time = element_times(
+                self._elements,
+                probe_points(model, start),
+                self._T,
+                self.n_states,
+                sum(self._widths),
+            )
+        except SeveralTimes as error:
+            self._refuse(error.element)
         self._adders, self._constants = [], []
         parts = np.split(time, np.cumsum(self._widths)[:-1])
         self._times = [*parts, *self._times]
         for part in parts:
             self._adders.append(_adder(part, self._T))
             self._constants.append(np.flatnonzero(part < 0))
-
-    def _locate(self, point, time):
-        """Read each element's time from which bits of t + 1 it answers to, for k = 1, 2, ...
-
-        From a base path of state 0, the times whose b-th bit is on are set to k. An element of
-        one time t changes in the evaluations of exactly the bits of t + 1.
-        """
-        T = self._T
-        code_of_time = np.arange(1, T + 1)
-        base = self._elements(point, np.zeros(T, int))
-        for k in range(1, self.n_states):
-            wanted = (time < 0) & _differs(base, self._elements(point, np.full(T, k)))
-            if not wanted.any():
-                if np.all(time >= 0):
-                    return
-                continue
-            code = np.zeros(time.shape, int)
-            for bit in range(int(T).bit_length()):
-                path = np.where((code_of_time >> bit) & 1, k, 0)
-                code += _differs(base, self._elements(point, path)).astype(int) << bit
-            found = wanted & (code >= 1) & (code <= T)
-            time[found] = code[found] - 1
-            if np.any(wanted & ~found):
-                self._refuse(np.flatnonzero(wanted & ~found)[0])
-
-    def _verify(self, point, time):
-        """Compare every element on random paths with what its time alone predicts."""
-        T = self._T
-        rng = np.random.default_rng(T)
-        paths = rng.integers(self.n_states, size=(RANDOM_PATHS, T))
-        own = paths[:, np.maximum(time, 0)]
-        predicted = np.empty((RANDOM_PATHS, time.size))
-        for k in range(self.n_states):
-            constant = self._elements(point, np.full(T, k))
-            if k == 0:
-                predicted[:, time < 0] = constant[time < 0]
-            here = (own == k) & (time >= 0)
-            predicted[here] = np.broadcast_to(constant, predicted.shape)[here]
-        for path, expected in zip(paths, predicted, strict=True):
-            wrong = ~_agrees(expected, self._elements(point, path))
-            if wrong.any():
-                self._refuse(np.flatnonzero(wrong)[0])
 
     def _refuse(self, element):
         term = int(np.searchsorted(np.cumsum(self._widths), element, side="right"))
@@ -381,25 +326,6 @@ def _static_size(variable):
     return int(np.prod(shape))
 
 
-def _probe_points(model, start):
-    """Points in general position: jittered initial points, draws from the prior, the start."""
-    rng = np.random.default_rng(20200914)
-    for _ in range(PROBE_POINTS // 2):
-        yield {
-            name: value + rng.uniform(-1.0, 1.0, np.shape(value))
-            if np.issubdtype(np.asarray(value).dtype, np.floating)
-            else value
-            for name, value in start.items()
-        }
-    try:
-        draw = make_initial_point_fn(model=model, default_strategy="prior")
-        for seed in range(PROBE_POINTS // 2):
-            yield draw(seed)
-    except NotImplementedError:  # a prior that cannot be sampled, such as pm.Flat
-        pass
-    yield start
-
-
 def _check_constant(first, values, constant, names):
     """Raise if elements of unknown time depend on the states, or are impossible in all."""
     hopeless = np.flatnonzero(~np.isfinite(values).any(axis=0))
@@ -410,7 +336,7 @@ def _check_constant(first, values, constant, names):
             "every state: the observation is impossible under the model; check it, or widen the "
             "likelihood."
         )
-    if not np.all(_agrees(first, values)):
+    if not np.all(agrees(first, values)):
         raise SamplingError(
             f"An element of {' or '.join(names)} that did not depend on the states at the points "
             "probed does so now, so that its time is not known. Rewrite the likelihood so that it "
