@@ -28,16 +28,15 @@ import pymc as pm
 from matplotlib.ticker import NullFormatter
 from scipy import stats
 from scipy.special import logsumexp
+from three_models import HYPERPARAMETERS, PRIORS
 
 import pymc_dshdp as dshdp
 from pymc_dshdp import simulate
 
 HERE = Path(__file__).parent
-PRIORS = {"DS": dshdp.DSHDP, "sticky": dshdp.StickyHDP, "HDP": dshdp.HDP}
 SCENARIOS = {1: simulate.different_self_persistence, 2: simulate.different_transitions}
 EMISSIONS = ("gaussian", "multinomial")
 LENGTH, N_STATES, THIN = 1000, 30, 10
-HYPERPARAMETERS = ("alpha", "gamma", "rho1", "rho2")
 METRICS = ("log_likelihood", "log_mean_exp", "hamming", "states", *HYPERPARAMETERS)
 SETTINGS = ("scenario", "emission", "seed", "model", "chain")
 

@@ -1,6 +1,6 @@
-"""What the examples on real data share: three priors on one likelihood, scored on other data.
+"""What the examples of the paper share: three priors on one likelihood, scored on other data.
 
-Not a script: ``hippocampus.py`` and ``behaviour.py`` import it.
+Not a script: ``hippocampus.py``, ``behaviour.py`` and ``paper_simulations.py`` import it.
 """
 
 import time
