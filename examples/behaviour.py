@@ -85,11 +85,11 @@ def declaration(train, lags):
     channels = train.y.shape[1]
     S0 = 0.75 * np.cov(train.y.T, bias=True).reshape(channels, channels)
 
-    def declare(prior, trials, n_states):
+    def declare(prior, trials, n_states, initial_states=None):
         coords = {"state": np.arange(n_states), "channel": np.arange(channels)}
         with pm.Model(coords=coords) as model:
             hmm = prior("hmm", dims="state")
-            z = dshdp.HiddenStates("z", hmm, lengths=trials.lengths)
+            z = dshdp.HiddenStates("z", hmm, lengths=trials.lengths, initial_states=initial_states)
             A, Sigma = dshdp.MatrixNormalInverseWishart(
                 "ar", S0=S0, lags=lags, dims=("state", "channel")
             )
@@ -170,7 +170,7 @@ def main():
     declare = declaration(train, options.lags)
     parametric = parametric_path(declare, train, options)
     print(f"parametric ARHMM: {len(np.unique(parametric))} of {options.parametric_states} states")
-    fits = fit_all(declare, train, test, options, initvals={"z": parametric})
+    fits = fit_all(declare, train, test, options, initial_states=parametric)
     figure(fits, parametric, train, options.out)
     print(f"saved {options.out}")
 

@@ -16,6 +16,7 @@ import csv
 import multiprocessing
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -279,17 +280,19 @@ def parse():
 
 def main():
     arguments = parse()
-    jobs = []
     if arguments.data:
-        for emission in EMISSIONS:
-            effort = QUICK if arguments.quick else AUTHORS[emission]
-            jobs += [(1, emission, 1, name, effort, arguments.data) for name in PRIORS]
+        efforts = dict.fromkeys(EMISSIONS, QUICK) if arguments.quick else AUTHORS
+        jobs = [
+            (1, emission, 1, name, efforts[emission], arguments.data)
+            for name, emission in product(PRIORS, EMISSIONS)
+        ]
     else:
         effort = QUICK if arguments.quick else SEEDS
-        for seed in range(1, 1 + (1 if arguments.quick else arguments.seeds)):
-            for scenario in SCENARIOS:
-                for emission in EMISSIONS:
-                    jobs += [(scenario, emission, seed, name, effort) for name in PRIORS]
+        seeds = range(1, 1 + (1 if arguments.quick else arguments.seeds))
+        jobs = [
+            (scenario, emission, seed, name, effort)
+            for seed, name, scenario, emission in product(seeds, PRIORS, SCENARIOS, EMISSIONS)
+        ]
     collected, data = {}, {}
     started = time.perf_counter()
     if arguments.csv:

@@ -38,7 +38,7 @@ def add_options(parser, *, n_states, draws, tune):
     parser.add_argument("--seed", type=int, default=1)
 
 
-def sample(model, options, initvals=None):
+def sample(model, options):
     """Sample as the options say, with the steps that are chosen automatically."""
     return pm.sample(
         options.draws,
@@ -46,7 +46,6 @@ def sample(model, options, initvals=None):
         chains=options.chains,
         cores=options.cores,
         random_seed=options.seed,
-        initvals=initvals,
         model=model,
         progressbar=False,
         compute_convergence_checks=False,
@@ -54,18 +53,18 @@ def sample(model, options, initvals=None):
     )
 
 
-def fit_all(declare, train, test, options, initvals=None):
+def fit_all(declare, train, test, options, **start):
     """Sample the three models, score them on the test data and print their table.
 
     Parameters
     ----------
     declare : callable
-        ``declare(prior, data, n_states)`` returns a model.
+        ``declare(prior, data, n_states, **start)`` returns a model.
     train, test : data that ``declare`` takes
     options : argparse.Namespace
         Of ``add_options``.
-    initvals : dict, optional
-        Starting point of all models.
+    start : dict
+        Given to ``declare`` for the training data.
 
     Returns
     -------
@@ -76,7 +75,7 @@ def fit_all(declare, train, test, options, initvals=None):
     fits = {}
     for name, prior in PRIORS.items():
         started = time.perf_counter()
-        idata = sample(declare(prior, train, options.n_states), options, initvals)
+        idata = sample(declare(prior, train, options.n_states, **start), options)
         seconds = time.perf_counter() - started
         thin = max(1, options.chains * options.draws // SCORED)
         test_model = declare(prior, test, options.n_states)

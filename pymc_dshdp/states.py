@@ -158,16 +158,54 @@ def _check_kappa(name, prior, size, T):
         )
 
 
-def HiddenStates(name, prior, *, length=None, dims=None, lengths=None, shape=None, known=None):
+def _initial_array(name, path, n_states, shape, known):
+    """Check a starting path; returns it in the dtype of the states."""
+    path = np.asarray(path)
+    if path.dtype.kind not in "iu":
+        raise TypeError(
+            f"{name}: initial_states must be integers, received an array of {path.dtype}"
+        )
+    if path.shape != shape:
+        raise ValueError(
+            f"{name}: initial_states must have the shape of the states, {shape}, received "
+            f"{path.shape}"
+        )
+    wrong = np.argwhere((path < 0) | (path >= n_states))
+    if wrong.size:
+        at = tuple(int(i) for i in wrong[0])
+        raise ValueError(
+            f"{name}: initial_states must be states, 0 to {n_states - 1}, received {path[at]} at "
+            f"position {at}"
+        )
+    if known is not None and np.any((known != UNKNOWN) & (known != path)):
+        at = tuple(int(i) for i in np.argwhere((known != UNKNOWN) & (known != path))[0])
+        raise ValueError(
+            f"{name}: initial_states must agree with known, received {path[at]} at position {at}, "
+            f"which is known to be {known[at]}"
+        )
+    return path.astype(_states_dtype(n_states))
+
+
+def HiddenStates(
+    name,
+    prior,
+    *,
+    length=None,
+    dims=None,
+    lengths=None,
+    shape=None,
+    known=None,
+    initial_states=None,
+):
     """Hidden states z of a hidden Markov model with the given transition prior.
 
     Use the result as an integer index: ``rate[z]`` has the shape of ``z``. Its dtype is small to
     keep results small; for arithmetic such as ``z * K + x`` use ``z.astype("int64")``. The
     auxiliary w_t of the paper (persist or switch) is summed out.
 
-    Sampling starts from ``initvals[name]`` if that is given to ``pm.sample``. By default (all
-    states equal to L - 1, the sign for it) it starts from a segmentation of the data into
-    clusters, drawn with the chain's own generator; see ``WeakLimitFFBS``.
+    Sampling starts from ``initvals[name]`` if that is given to ``pm.sample``, else (all states
+    equal to L - 1 are the sign for it) from ``initial_states``, else from a segmentation of the
+    data into clusters, drawn with the chain's own generator; see ``WeakLimitFFBS``.
 
     Parameters
     ----------
@@ -189,6 +227,9 @@ def HiddenStates(name, prior, *, length=None, dims=None, lengths=None, shape=Non
         log-density -inf. A symbolic length (of ``dims``, say) must then stay what it is. What is
         known of a state pins its number: states with known times no longer change their labels,
         those without still do.
+    initial_states : array_like of int, optional
+        Path from which every chain starts, of the shape of the result: the segmentation by a
+        parametric model, say. The posterior does not depend on it.
 
     Returns
     -------
@@ -197,7 +238,7 @@ def HiddenStates(name, prior, *, length=None, dims=None, lengths=None, shape=Non
         sequence lengths are registered as constant data ``name_lengths`` (the lengths at this
         moment, where they are symbolic), and the labels along the state dimension as
         ``name_labels``, so that a result tells which dimension its states have; what is known, as
-        ``name_known`` (-1 elsewhere).
+        ``name_known`` (-1 elsewhere), and ``initial_states`` as ``name_initial_states``.
 
     Raises
     ------
@@ -218,6 +259,9 @@ def HiddenStates(name, prior, *, length=None, dims=None, lengths=None, shape=Non
     size_now = [_current(n) for n in size or ()]
     if known is not None:
         known = _known_array(name, known, prior.n_states, size_now, now)
+    if initial_states is not None:
+        shape_now = (*size_now, now[0]) if size else (sum(now),)
+        initial_states = _initial_array(name, initial_states, prior.n_states, shape_now, known)
     _check_kappa(name, prior, size_now, sum(now))
     z = HiddenPath(
         name,
@@ -234,4 +278,6 @@ def HiddenStates(name, prior, *, length=None, dims=None, lengths=None, shape=Non
     pm.Data(f"{name}_labels", np.arange(prior.n_states), dims=prior.dims[0])
     if known is not None:
         pm.Data(f"{name}_known", known, dims=dims)
+    if initial_states is not None:
+        pm.Data(f"{name}_initial_states", initial_states, dims=dims)
     return tag(z, prior.name, "states")

@@ -272,6 +272,23 @@ def known_states(z, shape):
     return np.broadcast_to(known, shape).ravel()
 
 
+def initial_states(model, z, shape):
+    """Read the declared starting path of a ``HiddenStates`` variable, None if there is none.
+
+    Raises ``ValueError`` where the states have changed their shape since.
+    """
+    data = model.named_vars.get(f"{z.name}_initial_states")
+    if data is None:
+        return None
+    path = data.get_value()
+    if path.shape != shape:
+        raise ValueError(
+            f"{z.name}: initial_states has shape {path.shape}, but the states now have {shape}; "
+            f"set {data.name!r} too with pm.set_data"
+        )
+    return path
+
+
 def is_log_odds(model, rv):
     """Whether the value variable of a free variable is its logit."""
     return isinstance(model.rvs_to_transforms.get(rv), LogOddsTransform)

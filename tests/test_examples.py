@@ -53,8 +53,8 @@ def test_models_start_from_the_parametric_path(monkeypatch):
     monkeypatch.setattr(behaviour, "sample", shortly)
     path = behaviour.parametric_path(declare, train, argparse.Namespace(parametric_states=3))
     assert path.shape == (50,) and path.max() < 3
-    model = declare(dshdp.DSHDP, train, 4)
-    started = sample(model, tune=2, draws=3, initvals={"z": path}, discard_tuned_samples=False)
+    model = declare(dshdp.DSHDP, train, 4, initial_states=path)
+    started = sample(model, tune=2, draws=3, discard_tuned_samples=False)
     held = started["warmup_posterior"]["z"].values
     np.testing.assert_array_equal(held[:, 0], np.tile(path, (2, 1)))
 

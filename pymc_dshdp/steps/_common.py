@@ -6,7 +6,7 @@ import numpy as np
 from pymc.model import Model, modelcontext
 
 from pymc_dshdp.kernels.counts import empty_counts, path_counts
-from pymc_dshdp.structure import known_states, path_lengths
+from pymc_dshdp.structure import initial_states, known_states, path_lengths
 
 FRAMES = 8
 
@@ -71,6 +71,10 @@ class PathReader:
         self.lengths = [path_lengths(model, z, start) for z in prior.states]
         self.known = [
             known_states(z, start[value.name].shape)
+            for z, value in zip(prior.states, self.values, strict=True)
+        ]
+        self.initial = [
+            initial_states(model, z, start[value.name].shape)
             for z, value in zip(prior.states, self.values, strict=True)
         ]
 

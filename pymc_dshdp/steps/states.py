@@ -56,11 +56,14 @@ class PriorSampler:
         self.vars = self.paths.values + self.exclusive
 
     def start(self, point, rng):
-        """Replace default starting paths by segmentations of the data."""
+        """Replace default starting paths by those declared, or by segmentations of the data."""
         new = {}
-        for value, table in zip(self.paths.values, self.tables, strict=True):
+        for value, table, path in zip(
+            self.paths.values, self.tables, self.paths.initial, strict=True
+        ):
             if is_default_start(point[value.name], self.n_states, table.known):
-                path = initial_path(table, self.n_states, rng)
+                if path is None:
+                    path = initial_path(table, self.n_states, rng)
                 new[value.name] = path.astype(value.dtype).reshape(point[value.name].shape)
         return {**point, **new}
 

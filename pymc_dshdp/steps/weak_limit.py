@@ -90,9 +90,10 @@ class WeakLimitFFBS(StatesStep):
 
     Starting path: with tuning, states are held at their starting path for the first iterations,
     while everything else adapts to it: one where all parameters of the likelihood are known or
-    drawn by ``ConjugateStep``, else 50. The path is ``initvals["z"]`` if given; the default is a
-    k-means segmentation of the observed data with the chain's generator (see
-    ``pymc_dshdp.starting``). This touches the tuning phase only.
+    drawn by ``ConjugateStep``, else 50. The path is ``initvals["z"]`` or the
+    ``initial_states`` of ``HiddenStates`` if given; the default is a k-means segmentation of the
+    observed data with the chain's generator (see ``pymc_dshdp.starting``). This touches the
+    tuning phase only.
 
     When all L states were occupied in more than 1% of at least 100 draws, the statistic
     ``warning`` says, once per chain, to raise the number of states.
