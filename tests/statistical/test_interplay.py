@@ -1,13 +1,15 @@
-"""Hyperparameter updates against PyMC's own Slice on the collapsed conditional."""
+"""The steps beside PyMC's own: hyperparameters against Slice, two chains, NUTS on a hyperprior."""
 
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
-from families import L
+from families import L, Poisson
+from harness import assert_same_means, share_observations, stack
 from models import posterior, sample
 from reference import monte_carlo_error, path_counts
 from scipy import special
+from simulators import declare_prior, draw_paths, natural, prior_points, transition_matrices
 
 import pymc_dshdp as dshdp
 
@@ -125,3 +127,147 @@ def test_hyperparameters_agree_with_slice(prior, weights):
     for name, x in theirs.items():
         error = np.hypot(monte_carlo_error(x), monte_carlo_error(ours[name]))
         assert abs(ours[name].mean() - x.mean()) < 4.0 * error, name
+
+
+def successive(shared, steps, start, simulate, sweeps):
+    """Geweke's chain: points and data, which the steps read from a shared variable."""
+    point, chain, data = start, [], []
+    for _ in range(sweeps):
+        y = simulate({name: x[None] for name, x in point.items()})
+        shared.set_value(np.asarray(y[0], shared.dtype))
+        for step in steps:
+            point, _ = step.step(point)
+        chain.append(point)
+        data.append(y[0])
+    return stack(chain), np.array(data)
+
+
+def as_point(model, points):
+    start = model.initial_point()
+    return {name: np.asarray(points[name][0], x.dtype) for name, x in start.items()}
+
+
+OFFSETS = {"a": np.array([-3.0, 0.0, 1.5, 3.0]), "b": np.array([1.0, -1.0, 0.5, 0.0])}
+
+
+@pytest.mark.slow
+def test_two_hidden_chains():
+    """Geweke's test of two priors whose sum is observed.
+
+    Fails if both tables are computed at the old paths.
+    """
+    with pm.Model() as model:
+        states = {
+            name: dshdp.HiddenStates(
+                f"z_{name}", declare_prior("ds", "weak-limit", name), length=10
+            )
+            for name in OFFSETS
+        }
+        mean = sum(pt.as_tensor(OFFSETS[name])[z] for name, z in states.items())
+        pm.Normal("y", mean, 1.0, observed=np.zeros(10))
+    [shared] = share_observations(model).values()
+    rng = np.random.default_rng(6)
+
+    def simulate(points):
+        mean = sum(OFFSETS[name][points[f"z_{name}"]] for name in OFFSETS)
+        return mean + rng.standard_normal(mean.shape)
+
+    def prior(n):
+        points = {}
+        for name in OFFSETS:
+            points |= prior_points(rng, n, "ds", "weak-limit", name=name)
+            values = natural(points, name)
+            points[f"z_{name}"] = draw_paths(rng, values, [10])
+        return points
+
+    def summary(points, y):
+        out = {"data": y.mean(axis=1), "data^2": (y**2).mean(axis=1)}
+        for name in OFFSETS:
+            values, z = natural(points, name), points[f"z_{name}"].astype(int)
+            at = OFFSETS[name][z]
+            out |= {
+                f"{name}: occupied": [np.unique(path).size for path in z],
+                f"{name}: self-transitions": (z[:, 1:] == z[:, :-1]).mean(axis=1),
+                f"{name}: log alpha": np.log(values["alpha"]),
+                f"{name}: log gamma": np.log(values["gamma"]),
+                f"{name}: phi": values["phi"],
+                f"{name}: eta": values["eta"],
+                f"{name}: P": transition_matrices(values)[np.arange(len(z)), z[:, 0], z[:, -1]],
+                f"{name}: offset x data": (at * y).mean(axis=1),
+            }
+        at = [OFFSETS[name][points[f"z_{name}"]] for name in OFFSETS]
+        out["offset x offset"] = (at[0] * at[1]).mean(axis=1)
+        return list(out), np.array(list(out.values()), float).T
+
+    with model:
+        both = list(states.values())
+        steps = [dshdp.WeakLimitFFBS(both), dshdp.GridRhoStep(both, grid=(6, 6))]
+    assert {v for step in steps for v in step.vars} == set(model.value_vars)
+    for step, generator in zip(steps, rng.spawn(2), strict=True):
+        step.stop_tuning()
+        step.rng = generator
+    points = prior(20_000)
+    names, independent = summary(points, simulate(points))
+    chain = successive(shared, steps, as_point(model, prior(1)), simulate, 4_000)
+    assert_same_means(names, independent, summary(*chain)[1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("nuts", [pm.NUTS, dshdp.ConditionalNUTS])
+def test_hyperprior_of_the_emissions(nuts):
+    """Geweke's test of rate_k ~ Gamma(2, b) by ConjugateStep and b ~ Gamma(3, 1) by NUTS.
+
+    Fails if the rates keep an old b.
+    """
+    with pm.Model() as model:
+        z = dshdp.HiddenStates("z", declare_prior("fixed", "given"), length=12)
+        b = pm.Gamma("b", 3.0, 1.0)
+        rate = pm.Gamma("rate", 2.0, b, shape=(L, 2))
+        pm.Poisson("y", rate[z], observed=np.zeros((12, 2), int))
+    [shared] = share_observations(model).values()
+    rng = np.random.default_rng(8)
+
+    def rates(points):
+        return np.exp(points["rate_log__"])[np.arange(len(points["z"]))[:, None], points["z"]]
+
+    def simulate(points):
+        return Poisson.simulate(rng, [12], rates(points))
+
+    def prior(n):
+        points = prior_points(rng, n, "fixed", "given")
+        points["z"] = draw_paths(rng, natural(points), [12])
+        scale = rng.gamma(3.0, 1.0, n)
+        points["b_log__"] = np.log(scale)
+        points["rate_log__"] = np.log(rng.gamma(2.0, 1.0 / scale[:, None, None], (n, L, 2)))
+        return points
+
+    def summary(points, y):
+        at, log_b = rates(points), points["b_log__"]
+        mean = points["rate_log__"].mean(axis=(1, 2))
+        out = {
+            "log b": log_b,
+            "(log b)^2": log_b**2,
+            "log rate": mean,
+            "log b x log rate": log_b * mean,
+            "log of rates in use": np.log(at).mean(axis=(1, 2)),
+            "log rate x data": (np.log(at) * np.log1p(y)).mean(axis=(1, 2)),
+            "self-transitions": (points["z"][:, 1:] == points["z"][:, :-1]).mean(axis=1),
+        }
+        return list(out), np.array(list(out.values()), float).T
+
+    with model:
+        ours = [dshdp.WeakLimitFFBS([z]), dshdp.ConjugateStep([rate])]
+        nuts = nuts([b], compile_kwargs=NUMBA, step_scale=0.25)
+    assert [v.name for v in nuts.vars] == ["b_log__"]
+    if hasattr(nuts, "setup_chain"):
+        nuts.setup_chain(np.random.default_rng(9), 0, 4_000)
+    else:
+        nuts.set_rng(np.random.default_rng(9))
+    for step in [*ours, nuts]:
+        step.stop_tuning()
+    for step, generator in zip(ours, rng.spawn(2), strict=True):
+        step.rng = generator
+    points = prior(20_000)
+    names, independent = summary(points, simulate(points))
+    chain = successive(shared, [*ours, nuts], as_point(model, prior(1)), simulate, 4_000)
+    assert_same_means(names, independent, summary(*chain)[1])
