@@ -69,7 +69,8 @@ def on_other_data(model, z, observed, lengths=None):
     changed = set(memo)
     memo |= {z: moved_z, z.owner.inputs[5]: moved_z.owner.inputs[5]}
 
-    with pm.Model(coords=_coords(model, z, size, lengths)) as new, warnings.catch_warnings():
+    coords = _coords(model, z, size, lengths)
+    with pm.Model(coords=coords, model=None) as new, warnings.catch_warnings():
         warnings.simplefilter("ignore", ImputationWarning)
         for rv in dict.fromkeys(model.basic_RVs):
             name = original_name(model, rv)

@@ -157,8 +157,7 @@ def summary(idata, states=None, prob=0.9):
         If the state variable, its dimension or its transition prior cannot be found, or if
         ``prob`` is not in (0, 1).
     """
-    if not 0 < prob < 1:
-        raise ValueError(f"prob must be in (0, 1), received {prob!r}")
+    level = central_levels(prob)
     hidden = find_hidden(idata, states)
     if not is_aligned(idata, hidden):
         idata = align(idata, hidden.name)
@@ -172,7 +171,6 @@ def summary(idata, states=None, prob=0.9):
     coordinate = state_labels(posterior, hidden)
     main = np.flatnonzero(occupied.mean(axis=0) >= 0.5)
     ever = np.flatnonzero(occupied.any(axis=0))
-    level = np.array([(1 - prob) / 2, (1 + prob) / 2])
     number_occupied = np.bincount(occupied.sum(axis=1), minlength=1)
     counts = pd.DataFrame({"probability": number_occupied / len(paths)})
     counts.index.name = "states"
@@ -188,6 +186,13 @@ def summary(idata, states=None, prob=0.9):
         prob=prob,
         shape=(*hidden.z.shape[:2], len(hidden.lengths), paths.shape[1]),
     )
+
+
+def central_levels(prob):
+    """Quantile levels of the central interval of a probability, which must be in (0, 1)."""
+    if not 0 < prob < 1:
+        raise ValueError(f"prob must be in (0, 1), received {prob!r}")
+    return np.array([(1 - prob) / 2, (1 + prob) / 2])
 
 
 def _quantiles(values, where, q):

@@ -1,6 +1,7 @@
 """Functions that declare inverse-Wishart priors and switching autoregressions in a model."""
 
 import numpy as np
+import pymc as pm
 import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 
@@ -42,12 +43,41 @@ def _scale_matrix(name, S0, covariance):
         if covariance is None:
             raise ValueError(f"{name}: give S0, or data to scale the prior by")
         return 0.75 * covariance
-    if isinstance(S0, Variable):
-        return S0
-    S0 = np.asarray(S0, dtype="float64")
-    if S0.ndim != 2 or S0.shape[0] != S0.shape[1] or np.any(np.linalg.eigvalsh(S0) <= 0.0):
-        raise ValueError(f"{name}: S0 must be a positive definite matrix, received {S0!r}")
-    return S0
+    return _positive_definite(name, "S0", S0)
+
+
+def _positive_definite(name, label, matrix):
+    if isinstance(matrix, Variable):
+        return matrix
+    matrix = np.asarray(matrix, dtype="float64")
+    square = matrix.ndim == 2 and matrix.shape[0] == matrix.shape[1]
+    if not square or np.any(np.linalg.eigvalsh(matrix) <= 0.0):
+        raise ValueError(f"{name}: {label} must be a positive definite matrix, received {matrix!r}")
+    return matrix
+
+
+def _above(name, label, number, bound):
+    """Check that a number, if it is one, exceeds the bound."""
+    if isinstance(number, Variable):
+        return number
+    if np.ndim(number) != 0 or not bound < number < np.inf:
+        raise ValueError(
+            f"{name}: {label} must be finite and greater than {bound}, received {number!r}"
+        )
+    return number
+
+
+def _check_shape(name, label, value, *allowed):
+    """Check that a value whose shape is known has one of the shapes."""
+    given = value.type.shape if isinstance(value, Variable) else np.shape(value)
+    fits = any(
+        len(given) == len(shape)
+        and all(n == m or None in (n, m) for n, m in zip(given, shape, strict=True))
+        for shape in allowed
+    )
+    if not fits:
+        shapes = " or ".join(map(str, allowed))
+        raise ValueError(f"{name}: {label} must have shape {shapes}, received {given}")
 
 
 def NormalInverseWishart(
@@ -86,20 +116,24 @@ def NormalInverseWishart(
     Raises
     ------
     ValueError
-        If S0 is missing, or the covariance that should set it is singular.
+        If S0 is missing, the covariance that should set it is singular, or a parameter is outside
+        its domain or has another shape.
     """
     mean, covariance = (None, None) if data is None else _empirical_covariance(name, data)
     S0 = _scale_matrix(name, S0, covariance)
     d = _length(name, "S0", S0)
     mean = np.zeros(d) if mean is None else mean
     state, channel, to = declare_dims(name, n_states, dims, d, {})
-    n0 = d + 2.0 if n0 is None else n0
+    n0 = d + 2.0 if n0 is None else _above(name, "n0", n0, d - 1)
+    k0 = 0.1 if k0 is None else _above(name, "k0", k0, 0)
+    mu0 = mean if mu0 is None else mu0
+    _check_shape(name, "mu0", mu0, (), (d,), (len(pm.modelcontext(None).coords[state]), d))
     Sigma = InverseWishart(f"{name}_Sigma", S0, n0, dims=(state, channel, to))
     mu = ScaledNormal(
         f"{name}_mu",
-        mean if mu0 is None else mu0,
+        mu0,
         Sigma,
-        0.1 if k0 is None else k0,
+        k0,
         dims=(state, channel),
     )
     return mu, Sigma
@@ -164,14 +198,12 @@ def MatrixNormalInverseWishart(
     d = _length(name, "S0", S0)
     p = lags * d + bool(intercept)
     M0 = np.zeros((d, p)) if M0 is None else M0
-    V0 = np.eye(p) if V0 is None else V0
-    for label, value, shape in (("M0", M0, (d, p)), ("V0", V0, (p, p))):
-        given = value.type.shape if isinstance(value, Variable) else np.shape(value)
-        if given != shape:
-            raise ValueError(f"{name}: {label} must have shape {shape}, received {given}")
+    V0 = np.eye(p) if V0 is None else _positive_definite(name, "V0", V0)
+    _check_shape(name, "M0", M0, (d, p))
+    _check_shape(name, "V0", V0, (p, p))
     regressor = f"{name}_regressor"
     state, channel, to = declare_dims(name, n_states, dims, d, {regressor: p})
-    n0 = d + 2.0 if n0 is None else n0
+    n0 = d + 2.0 if n0 is None else _above(name, "n0", n0, d - 1)
     Sigma = InverseWishart(f"{name}_Sigma", S0, n0, dims=(state, channel, to))
     A = MatrixNormal(f"{name}_A", M0, Sigma, V0, dims=(state, channel, regressor))
     return A, Sigma
@@ -238,11 +270,11 @@ def SwitchingVAR(
             f"{name}: A must have shape (n_states, {d}, {p}) for lags={lags}, "
             f"intercept={bool(intercept)} and {d} channels; received {A.type.shape}"
         )
-    if observed is not None and np.ndim(observed) != z.type.ndim + 1:
-        raise ValueError(
-            f"{name}: observed must have the axes of {z.name!r} and one for channels, received "
-            f"{np.ndim(observed)} axes"
-        )
+    _check_shape(name, "Sigma", Sigma, (A.type.shape[0], d, d))
+    if not np.issubdtype(z.type.dtype, np.integer):
+        raise TypeError(f"{name}: z must be hidden states, integers, received {z.type}")
+    if observed is not None:
+        _check_shape(name, "observed", observed, (*z.type.shape, d))
     observed = _masked_where_nan(observed)
     if has_op(z, HiddenPathRV):
         lengths = core(z.owner.inputs[5], 1)
@@ -250,6 +282,9 @@ def SwitchingVAR(
         lengths = pt.stack([z.shape[-1]])
     if initial is None:
         initial = _first_rows(name, observed, z, lengths, lags, d)
+    else:
+        sequences = z.type.shape[0] if z.type.ndim == 2 else lengths.type.shape[0]
+        _check_shape(name, "initial", initial, (sequences, lags, d))
     initial = pt.as_tensor_variable(initial, dtype="floatX")
     if z.type.ndim == 2 and initial.type.ndim == 3:
         initial = initial[:, None]

@@ -314,6 +314,9 @@ def declare_dims(name, n_states, dims, d, suffixes):
             f"{name}: give exactly one of n_states and dims; received n_states={n_states!r}, "
             f"dims={dims!r}"
         )
+    whole = isinstance(n_states, (int, np.integer)) and not isinstance(n_states, bool)
+    if dims is None and not (whole and n_states > 0):
+        raise ValueError(f"{name}: n_states must be a positive integer, received {n_states!r}")
     dims = (dims,) if isinstance(dims, str) else tuple(dims or ())
     if len(dims) > 2:
         raise ValueError(f"{name}: dims are (state,) or (state, channel), received {dims!r}")

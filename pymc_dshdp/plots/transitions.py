@@ -4,7 +4,7 @@ import numpy as np
 
 from pymc_dshdp.analysis.consensus import thinned
 from pymc_dshdp.analysis.result import find_hidden, find_prior
-from pymc_dshdp.analysis.summary import transitions_frame
+from pymc_dshdp.analysis.summary import central_levels, transitions_frame
 from pymc_dshdp.plots.style import aligned_states, axes, state_colours
 
 __all__ = ["plot_coassignment", "plot_dwell_times", "plot_transitions"]
@@ -70,11 +70,11 @@ def plot_transitions(idata, *, states=None, prob=0.9, ax=None):
     """
     from matplotlib.colors import PowerNorm
 
+    level = central_levels(prob)
     drawn = aligned_states(idata, states)
     main = drawn.main
     K = len(main)
     prior = find_prior(drawn.idata, drawn.hidden)
-    level = [(1 - prob) / 2, (1 + prob) / 2]
     table = transitions_frame(prior, drawn.occupied, main, drawn.labels[main], level)
     mean, low, high = (table[name].values.reshape(K, K) for name in ("mean", "lower", "upper"))
     side = np.clip(1.2 + 0.75 * K, 3.4, 6.0)

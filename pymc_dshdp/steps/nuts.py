@@ -6,6 +6,7 @@ from pymc.model.core import ValueGradFunction
 from pymc.step_methods import NUTS
 from pymc.step_methods.compound import Competence
 from pymc.util import get_value_vars_from_user_vars
+from pymc.vartypes import continuous_types
 from pytensor.graph.traversal import ancestors
 
 from pymc_dshdp.distributions import HiddenPathRV
@@ -38,6 +39,11 @@ class ConditionalNUTS(NUTS):
     **kwargs
         As for ``pm.NUTS``.
 
+    Raises
+    ------
+    ValueError
+        If a variable is discrete.
+
     Notes
     -----
     The statistics ``lp`` and ``energy`` contain these terms only.
@@ -48,6 +54,12 @@ class ConditionalNUTS(NUTS):
     ):
         model = modelcontext(model)
         values = get_value_vars_from_user_vars(vars, model)
+        discrete = [v.name for v in values if v.dtype not in continuous_types]
+        if discrete:
+            raise ValueError(
+                f"ConditionalNUTS: {discrete} are discrete and have no gradient; leave them to "
+                "other steps"
+            )
         start = model.initial_point() if initial_point is None else initial_point
         function = ValueGradFunction(
             [model.logp(vars=_terms_with(model, values))],
