@@ -231,6 +231,42 @@ def test_sequential_and_parallel_chains_agree(start, model):
     assert not np.array_equal(kappa[0], kappa[1])
 
 
+def latent_model():
+    """A latent series between the states and the data."""
+    rng = np.random.default_rng(4)
+    with pm.Model() as model:
+        z = dshdp.HiddenStates("z", dshdp.FixedTransitions("hmm", n_states=3), length=12)
+        mu = pm.Normal("mu", 0.0, 3.0, shape=3)
+        x = pm.Normal("x", mu[z], 0.5, shape=12)
+        pm.Poisson("y", pm.math.exp(x), observed=rng.poisson(np.repeat([1, 8, 1], 4)))
+    return model
+
+
+def steps_of_latent_model(model, direct):
+    z, mu, x = model["z"], model["mu"], model["x"]
+    with model:
+        if direct:
+            return [dshdp.DSBlockGibbs([z]), pm.Metropolis([x])]
+        return [dshdp.WeakLimitFFBS([z]), dshdp.ConjugateStep([mu]), pm.Metropolis([x])]
+
+
+@pytest.mark.parametrize("direct", [False, True])
+def test_latent_series_in_worker_processes(direct, quick):
+    """Fails if a step takes the array of a variable for its value.
+
+    Worker processes write every point into the same memory.
+    """
+    model = latent_model()
+    settings = {"draws": 12, "tune": 0, "random_seed": 2}
+    one, two = (
+        posterior(sample(model, step=steps_of_latent_model(model, direct), cores=n, **settings))
+        for n in (1, 2)
+    )
+    assert_same(one, two)
+    assert len(np.unique(one["x"][0], axis=0)) > 5
+    assert len(np.unique(one["z"][0], axis=0)) > 1
+
+
 def both(model):
     with model:
         return [dshdp.WeakLimitFFBS([model["z"]]), dshdp.GridRhoStep([model["z"]])]

@@ -108,10 +108,16 @@ class Likelihood:
     # -- data -------------------------------------------------------------------------------
 
     def data(self, point):
-        """Return the prepared data, prepared again only where they were replaced or sampled."""
+        """Return the prepared data: anew at each call if they are sampled, else once replaced.
+
+        Sampled data are not told apart by their array: ``pm.sample`` writes each point of a
+        worker process into the same memory.
+        """
         seen = [v.get_value(borrow=True) for v in self._shared]
-        seen += [point[name] for name in self._inputs]
-        if self._data is None or any(a is not b for a, b in zip(seen, self._seen, strict=True)):
+        replaced = self._data is None or any(
+            a is not b for a, b in zip(seen, self._seen, strict=True)
+        )
+        if replaced or self._inputs:
             self._data = self._prepare(np.asarray(self._read(point)[0]))
             self._seen = seen
         return self._data

@@ -218,7 +218,10 @@ def test_batches_of_sequences():
 
 
 def test_free_likelihood():
-    """A latent variable between the states and the data enters with its current value."""
+    """A latent variable between the states and the data enters with its current value.
+
+    Fails if its array is taken for its value: worker processes write points into the same memory.
+    """
 
     def declare(z):
         x = pm.Normal("y", pm.Normal("mean", shape=L)[z], np.float64(0.7))
@@ -229,6 +232,8 @@ def test_free_likelihood():
     for seed in range(2):
         point = random_point(model, seed)
         assert_close(term(point), logp_table(model, point))
+    point["y"] += 1.0
+    assert_close(term(point), logp_table(model, point))
 
 
 def impossible(make, y):
