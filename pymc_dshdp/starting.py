@@ -61,9 +61,15 @@ def _segmentation(table, n_states, rng):
     if features.shape[1] == 0 or seen.size < 2:
         return np.zeros(T, int)
     x = features[seen]
-    sample = x if seen.size <= LARGEST_SAMPLE else x[rng.choice(seen.size, LARGEST_SAMPLE, False)]
-    wanted = max(2 + int(np.sqrt(seen.size)), seen.size // 10)
-    most = min(n_states, wanted, len(np.unique(sample, axis=0)))
+    chosen = np.arange(seen.size)
+    if seen.size > LARGEST_SAMPLE:
+        chosen = rng.choice(seen.size, LARGEST_SAMPLE, False)
+    wanted = min(n_states, max(2 + int(np.sqrt(seen.size)), seen.size // 10))
+    distinct = len(np.unique(x[chosen], axis=0))
+    if distinct < wanted:
+        x = _with_neighbours(x)
+        distinct = len(np.unique(x[chosen], axis=0))
+    sample, most = x[chosen], min(wanted, distinct)
     if most < 2:
         return np.zeros(T, int)
     clusters = int(rng.integers(max(2, (3 * most + 3) // 4), most + 1))
@@ -74,6 +80,11 @@ def _segmentation(table, n_states, rng):
     labels = np.unique(labels, return_inverse=True)[1]
     before = np.maximum(np.searchsorted(seen, np.arange(T), side="right") - 1, 0)
     return labels[before]
+
+
+def _with_neighbours(x):
+    """Join to each row the one before and the one after it."""
+    return np.concatenate([np.vstack([x[:1], x[:-1]]), x, np.vstack([x[1:], x[-1:]])], axis=1)
 
 
 def observed_data(model, variable):

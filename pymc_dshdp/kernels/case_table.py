@@ -39,8 +39,6 @@ from pymc_dshdp.kernels.urns import (
     OUTFLOW,
     SWITCH,
     TOTAL,
-    add_time,
-    close_slot,
 )
 
 COPY_COPY, COPY_DRAW, DRAW_COPY, NEW, DRAW_DRAW = 0, 1, 2, 3, 4  # places in the case weights
@@ -61,7 +59,27 @@ def weigh_cases(
     likelihoods,
     weights,
 ):
-    """``case_weights`` on bare arrays; ``before`` and ``after`` are -1 where there is none."""
+    """Weigh every case of a time point that has been taken out; see the module.
+
+    Parameters
+    ----------
+    base, masses, arrivals, rows, empty_mass, active, place : ndarray
+        Of ``Urns``.
+    n : int
+        Number of slots in ``active``.
+    before, after : int
+        States of the neighbours, -1 where there is none.
+    likelihoods : ndarray of shape (L + 1,)
+        Of z_t in each slot of ``active``, then in an empty slot, up to a common factor.
+    weights : ndarray of shape (L + 4,)
+        Overwritten. (w_t, w_{t+1}) = (1, 1), (1, 0), (0, 1), then (0, 0) with an empty slot, then
+        (0, 0) with each slot of ``active``. A last time point has w_t = 1 in the first entry.
+
+    Returns
+    -------
+    float
+        Sum of the weights.
+    """
     row = before + 1
     into = rows[OUTFLOW, row]
     weights[COPY_COPY] = weights[COPY_DRAW] = weights[DRAW_COPY] = 0.0
@@ -110,66 +128,10 @@ def weigh_cases(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def case_weights(urns, t, likelihoods, weights):
-    """Weigh every case of time point t, which has been taken out; see the module.
-
-    Parameters
-    ----------
-    urns : Urns
-    t : int
-    likelihoods : ndarray of shape (L + 1,)
-        Of z_t in each slot of ``urns.active``, then in an empty slot, up to a common factor.
-    weights : ndarray of shape (L + 4,)
-        Overwritten. (w_t, w_{t+1}) = (1, 1), (1, 0), (0, 1), then (0, 0) with an empty slot, then
-        (0, 0) with each slot of ``urns.active``. A last time point has w_t = 1 in the first entry.
-
-    Returns
-    -------
-    float
-        Sum of the weights.
-    """
-    return weigh_cases(
-        urns.base,
-        urns.masses,
-        urns.arrivals,
-        urns.rows,
-        urns.empty_mass,
-        urns.active,
-        urns.place,
-        urns.size[0],
-        urns.states[t - 1] if urns.neighbours[t] & HAS_PREVIOUS else -1,
-        urns.states[t + 1] if urns.neighbours[t] & HAS_NEXT else -1,
-        likelihoods,
-        weights,
-    )
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def take_out(urns, t, grouped):
-    """Take time point t out of the urns; ``grouped`` as in ``sweep_states``."""
-    add_time(
-        urns.states,
-        urns.persists,
-        urns.neighbours,
-        urns.counts,
-        urns.base,
-        urns.masses,
-        urns.arrivals,
-        urns.rows,
-        t,
-        -1.0,
-    )
-    k = urns.states[t]
-    urns.visits[k] -= 1
-    if grouped and urns.visits[k] == 0:
-        close_slot(urns, k)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def log_case_weights(urns, t, kappa_logit, log_likelihoods, weights):
-    """Logarithms of ``case_weights``, every slot on its own; entry 3 is -inf.
+    """Logarithms of ``weigh_cases``, every slot on its own; entry 3 is -inf.
 
-    The products of small numbers that ``case_weights`` may lose to underflow are sums here.
+    The products of small numbers that ``weigh_cases`` may lose to underflow are sums here.
     """
     L = urns.place.shape[0]
     row = urns.states[t - 1] + 1 if urns.neighbours[t] & HAS_PREVIOUS else 0

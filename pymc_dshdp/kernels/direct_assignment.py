@@ -22,7 +22,7 @@ from pymc_dshdp.kernels.case_table import (
 )
 from pymc_dshdp.kernels.elementary import exp_in_place
 from pymc_dshdp.kernels.predictive import exclude, include, log_predictive
-from pymc_dshdp.kernels.random import sigmoid
+from pymc_dshdp.kernels.random import copy_probability
 from pymc_dshdp.kernels.urns import (
     HAS_NEXT,
     HAS_PREVIOUS,
@@ -92,10 +92,7 @@ def draw_persistences(rng, states, lengths, kappa_logit, pi_bar, switches, visit
     L = kappa_logit.shape[0]
     probability = np.empty(L)
     for j in range(L):
-        kappa = sigmoid(kappa_logit[j])
-        other = sigmoid(-kappa_logit[j]) * pi_bar[j, j]
-        # Both are 0 only for kappa = 0 and pi_bar_jj = 0, where the copy has probability 0.
-        probability[j] = kappa / (kappa + other) if kappa > 0.0 else 0.0
+        probability[j] = copy_probability(kappa_logit[j], pi_bar[j, j])
     persists = np.zeros(T, np.bool_)
     t = 0
     for length in lengths:

@@ -1,7 +1,7 @@
 """Rows of probabilities times a matrix, with the sums held in registers.
 
 A loop over the rows of the matrix that numba compiles reads and writes the result once for every
-few of them. Here the compiler is handed a tile, 4 or 1 rows by up to 12 or 40 columns, whose sums
+few of them. Here the compiler is handed a tile, 4 or 1 rows by up to 8 or 40 columns, whose sums
 stay in vector registers; the matrix is read once for four rows. Every entry is one chain of
 multiply-adds in the order of j, so that it is the same whatever the tile, and a factor that is
 exactly 0 can be skipped without changing it.
@@ -14,8 +14,6 @@ from numba.extending import intrinsic
 
 WIDTH = 4  # doubles in a vector
 TALL = 4  # rows of a tall tile
-TALL_VECTORS = 3  # with 4 rows: 12 sums, 3 columns of the matrix and one factor in 16 registers
-FLAT_VECTORS = 10
 
 
 def _tile(n_rows, n_vectors):

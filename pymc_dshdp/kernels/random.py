@@ -81,6 +81,26 @@ def sigmoid(x):
     return e / (1.0 + e)
 
 
+@njit(cache=True, nogil=True, inline="always")
+def copy_probability(kappa_logit, own):
+    """p(w_t = 1 | z_{t-1} = z_t = j) = kappa_j / (kappa_j + (1 - kappa_j) pi_bar_jj).
+
+    Parameters
+    ----------
+    kappa_logit : float
+        Of kappa_j; -inf for 0.
+    own : float
+        pi_bar_jj.
+
+    Returns
+    -------
+    float
+        0 where kappa_j and pi_bar_jj are: such a path has probability 0, and can only be a start.
+    """
+    kappa = sigmoid(kappa_logit)
+    return kappa / (kappa + sigmoid(-kappa_logit) * own) if kappa > 0.0 else 0.0
+
+
 @njit(cache=True, nogil=True)
 def softplus(x):
     """Return log(1 + exp(x)), that is -log(1 - sigmoid(x)), without overflow."""

@@ -43,7 +43,10 @@ def slice_sample(log_density, x, rng, width=1.0):
             end += np.where(inside, step, 0.0)
             inside &= log_density(end) > height
         else:
-            raise ValueError(f"the density does not fall off from {x}: the prior is improper")
+            raise ValueError(
+                f"the density does not fall off within {MAX_STEPS} steps of {width} from {x}: it "
+                "is improper, or too flat for slice sampling on this scale"
+            )
     new = left + rng.random(x.shape) * (right - left)
     while True:
         rejected = ~(log_density(new) >= height)

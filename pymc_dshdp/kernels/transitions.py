@@ -12,6 +12,7 @@ from numba import njit
 
 from pymc_dshdp.kernels.elementary import log_rising
 from pymc_dshdp.kernels.random import (
+    copy_probability,
     dirichlet_draw,
     log_beta_draw,
     log_gamma_draw,
@@ -59,8 +60,7 @@ def self_persistence_counts(rng, counts, kappa_logit, pi_bar):
     for j in range(L):
         n = counts[j + 1, j]
         if n > 0:
-            kappa = sigmoid(kappa_logit[j])
-            p = kappa / (kappa + sigmoid(-kappa_logit[j]) * pi_bar[j, j])
+            p = copy_probability(kappa_logit[j], pi_bar[j, j])
             persistences[j] = n if p >= 1.0 else rng.binomial(n, p)
     return persistences
 

@@ -17,7 +17,7 @@ from pymc_dshdp.kernels.messages import (
     _shift_by_reachable,
     choose,
 )
-from pymc_dshdp.kernels.random import sigmoid
+from pymc_dshdp.kernels.random import copy_probability, sigmoid
 
 
 def kappa_rows(kappa_logit, shape):
@@ -188,9 +188,5 @@ def self_persistence_counts(rng, states, lengths, kappa_logit, pi_bar, persisten
         for i in range(t + 1, t + length):
             j = states[i]
             if j == states[i - 1]:
-                kappa = sigmoid(kappa_logit[i, j])
-                redrawn = sigmoid(-kappa_logit[i, j]) * pi_bar[j, j]
-                # Both are 0 only where the path itself has probability 0, at a start.
-                if kappa > 0.0 and rng.random() * (kappa + redrawn) < kappa:
-                    persistences[j] += 1
+                persistences[j] += rng.random() < copy_probability(kappa_logit[i, j], pi_bar[j, j])
         t += length

@@ -146,9 +146,9 @@ class DSBlockGibbs(StatesStep):
     3. with ``weights="stick-breaking"``, where all parameters of the emission are integrated out
        and alike in all states: the numbering of the states along the sticks, which the sweep
        itself would hardly ever change (see ``kernels.labels``); kappa moves with its state;
-    4. with these :math:`w`, the table counts, :math:`\gamma`, :math:`\alpha`, :math:`\beta` and
-       last the rows :math:`\bar\pi_j \sim \mathrm{Dir}(\alpha\beta + n_j)` and
-       :math:`\pi_\mathrm{init}`, as in ``WeakLimitFFBS``.
+    4. with these :math:`w`, the transition block in the order of ``WeakLimitFFBS``:
+       :math:`\alpha`, the table counts, :math:`\gamma`, :math:`\beta` and last the rows
+       :math:`\bar\pi_j \sim \mathrm{Dir}(\alpha\beta + n_j)` and :math:`\pi_\mathrm{init}`.
 
     Unlike ``WeakLimitFFBS`` it moves one state at a time, which is cheap (linear in the number
     of states) and mixes more slowly along the path. ``pm.sample()`` never chooses it: pass

@@ -56,7 +56,10 @@ class _Hyperprior:
             natural = float(self._natural(point, x[0])[0])
             return np.full(x.shape, prior + log_conditional(natural))
 
-        [new] = slice_sample(log_density, np.asarray(point[self._name], "float64"), rng)
+        try:
+            [new] = slice_sample(log_density, np.asarray(point[self._name], "float64"), rng)
+        except ValueError as error:
+            raise ValueError(f"{self._name} cannot be drawn: {error}") from error
         return float(self._natural(point, new)[0])
 
 

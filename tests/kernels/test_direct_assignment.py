@@ -9,7 +9,14 @@ import pytest
 from pymc_dshdp.kernels import case_table
 from pymc_dshdp.kernels import direct_assignment as kernels
 from pymc_dshdp.kernels.predictive import Table
-from pymc_dshdp.kernels.urns import SWITCH, fill_urns
+from pymc_dshdp.kernels.urns import (
+    HAS_NEXT,
+    HAS_PREVIOUS,
+    SWITCH,
+    add_time,
+    close_slot,
+    fill_urns,
+)
 
 L = 3
 SHARED = np.tile(1.7 * np.array([0.5, 0.2, 0.3]), (L + 1, 1))
@@ -70,8 +77,22 @@ def urns_without(states, persists, lengths, t, grouped, base=SHARED, logit=LOGIT
     counts = draws_from_rows(states, persists, lengths)
     visits = np.bincount(states, minlength=L)
     urns = fill_urns(states, persists, np.asarray(lengths), counts, visits, logit, base, grouped)
-    case_table.take_out(urns, t, grouped)
+    tables = (urns.counts, urns.base, urns.masses, urns.arrivals, urns.rows)
+    add_time(urns.states, urns.persists, urns.neighbours, *tables, t, -1.0)
+    k = urns.states[t]
+    urns.visits[k] -= 1
+    if grouped and urns.visits[k] == 0:
+        close_slot(urns, k)
     return urns
+
+
+def case_weights(urns, t, likelihoods, weights):
+    """``weigh_cases`` of time point t, which has been taken out."""
+    before = urns.states[t - 1] if urns.neighbours[t] & HAS_PREVIOUS else -1
+    after = urns.states[t + 1] if urns.neighbours[t] & HAS_NEXT else -1
+    masses = (urns.base, urns.masses, urns.arrivals, urns.rows, urns.empty_mass)
+    slots = (urns.active, urns.place, urns.size[0])
+    return case_table.weigh_cases(*masses, *slots, before, after, likelihoods, weights)
 
 
 def conditional(states, persists, lengths, t, likelihood, grouped, base=SHARED, logit=LOGIT):
@@ -84,7 +105,7 @@ def conditional(states, persists, lengths, t, likelihood, grouped, base=SHARED, 
     else:
         candidates[:n] = likelihood[urns.active[:n]]
     weights = np.zeros(L + 4)
-    total = case_table.case_weights(urns, t, candidates, weights)
+    total = case_weights(urns, t, candidates, weights)
     ends = np.cumsum(lengths)
     has_next = t + 1 not in ends
     out = {}
@@ -163,7 +184,7 @@ def test_logarithms_of_the_cases_equal_their_weights():
         t = int(rng.integers(6))
         urns = urns_without(states, persists, lengths, t, False, OWN)
         weights, logs = np.zeros(L + 4), np.zeros(L + 4)
-        case_table.case_weights(urns, t, np.append(likelihood, 0.0), weights)
+        case_weights(urns, t, np.append(likelihood, 0.0), weights)
         case_table.log_case_weights(urns, t, LOGIT, np.log(likelihood), logs)
         np.testing.assert_allclose(np.exp(logs), weights, rtol=1e-12, atol=0.0)
 

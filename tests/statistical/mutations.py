@@ -110,8 +110,8 @@ MUTATIONS = {
     ),
     "W-without-kappa": Mutation(
         "W drawn from pi_bar_jj without its factor 1 - kappa_j",
-        "kernels/transitions.py",
-        (("sigmoid(-kappa_logit[j]) * pi_bar[j, j])", "pi_bar[j, j])"),),
+        "kernels/random.py",
+        (("sigmoid(-kappa_logit) * own)", "own)"),),
         f"{KERNELS} weak-limit refined",
     ),
     "no-first-time": Mutation(
