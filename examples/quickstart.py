@@ -97,6 +97,7 @@ def draw_series(years, counts, idata, path):
     bottom.stackplot(years, shares, colors=colours, labels=labels)
     bottom.set(ylim=(0, 1), xlim=(years[0], years[-1]), ylabel="probability", xlabel="year")
     bottom.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, title="state")
+    bottom.annotate("white: minor states", (1.01, 0.02), xycoords="axes fraction", fontsize=8)
     fig.savefig(path, dpi=120)
     plt.close(fig)
 
@@ -120,6 +121,7 @@ if __name__ == "__main__":
         idata = pm.sample(random_seed=1, **SETTINGS)
     print(f"\npm.sample(): {time.perf_counter() - started:.0f} s")
     report(idata)
+    print(dshdp.check(idata))
 
     started = time.perf_counter()
     with model:

@@ -96,6 +96,10 @@ __version__ = "0.1.0"
 register_steps([WeakLimitFFBS, GridRhoStep, ConjugateStep, ConditionalNUTS])
 
 
+def __dir__():
+    return __all__
+
+
 def __getattr__(name):
     if name == "ZarrTrace":  # importing it imports zarr, where that is installed
         from pymc_dshdp.zarr_trace import ZarrTrace

@@ -330,11 +330,12 @@ def _check_constant(first, values, constant, names):
     """Raise if elements of unknown time depend on the states, or are impossible in all."""
     hopeless = np.flatnonzero(~np.isfinite(values).any(axis=0))
     if hopeless.size:
-        element = constant[hopeless[0]]
+        what, hint = "-inf", "the observation is impossible under the model; check it, or widen it"
+        if np.isnan(values[:, hopeless[0]]).any():
+            what, hint = "NaN", "a parameter is outside its support, or a covariate is NaN"
         raise SamplingError(
-            f"Element {element} of the log-density of {' or '.join(names)} is -inf or NaN in "
-            "every state: the observation is impossible under the model; check it, or widen the "
-            "likelihood."
+            f"Element {constant[hopeless[0]]} of the log-density of {' or '.join(names)} is {what} "
+            f"in every state: {hint}."
         )
     if not np.all(agrees(first, values)):
         raise SamplingError(

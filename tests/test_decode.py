@@ -8,6 +8,7 @@ import pymc as pm
 import pytest
 import xarray as xr
 from models import posterior_of, python_graphs, sample
+from results import result as hand_made
 from scipy import stats
 from scipy.special import logsumexp
 
@@ -224,13 +225,17 @@ def test_segments_of_a_path():
     assert list(zip(batch["sequence"], batch["stop"], strict=True)) == [(0, 1), (0, 2), (1, 2)]
 
 
-def test_segments_of_probabilities_and_results(result):
-    p = dshdp.state_probabilities(result)
-    found = dshdp.segments(result)
+def test_segments_of_probabilities_and_results():
+    """Fails if a result that has not been aligned is read with the numbers of its draws."""
+    raw = hand_made(np.repeat([0, 1, 2], 3), 4)
+    aligned = dshdp.align(raw)
+    p = dshdp.state_probabilities(aligned)
+    found = dshdp.segments(raw)
+    pd.testing.assert_frame_equal(found, dshdp.segments(aligned))
     pd.testing.assert_frame_equal(found, dshdp.segments(p))
-    assert set(found["label"]) <= set(STATES) and found["length"].sum() == 9
+    assert found["length"].tolist() == [3, 3, 3]
     first = found.iloc[0]
-    part = p.sel(day=slice(first["start"], first["stop"]), state=first["label"])
+    part = p.sel(time=slice(first["start"], first["stop"]), state=first["label"])
     assert part.size == first["length"]
     np.testing.assert_allclose(part.mean(), first["probability"])
 

@@ -98,6 +98,8 @@ def test_covariates(horizon):
     model = declare(lambda: pm.Data("x", x))
     found = dshdp.forecast(model, result, horizon=horizon, covariates={"x": future})
     np.testing.assert_allclose(found["y"], (found["z"] + 1) * future, atol=1e-6)
+    with pytest.raises(ValueError, match=r"but \['x'\], .* still have the times of shape \(7,\)"):
+        dshdp.forecast(model, result, horizon=horizon)
     with pytest.raises(ValueError, match="'y' does not fit .* pass forecast_model="):
         dshdp.forecast(declare(x), result, horizon=horizon)
 

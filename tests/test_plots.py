@@ -65,6 +65,18 @@ def test_series_in_the_colours_of_its_states(idata):
     assert len(dshdp.plot_series(idata, np.stack([DATA] * 12, axis=1)).images) == 1
 
 
+def test_missing_values_are_gaps(idata):
+    """Fails if an imputed value is drawn as if it had been seen."""
+    draws = np.tile(DATA, (3, 40, 1))
+    draws[..., 5] += np.arange(40)
+    posterior = group(idata, "posterior").assign(y=(("chain", "draw", "time"), draws))
+    seen = xr.Dataset({"y_observed": ("y_observed_dim", np.delete(DATA, 5))})
+    masked = with_groups(idata, {"posterior": posterior, "observed_data": seen})
+    for ax in (dshdp.plot_series(masked), dshdp.plot_series(masked, "y")):
+        drawn = np.ma.filled(ax.collections[0].get_offsets()[:, 1], np.nan)
+        np.testing.assert_array_equal(drawn, np.where(np.arange(60) == 5, np.nan, DATA))
+
+
 def test_many_series_over_dates(idata):
     """Images lie where their dates are; fails if they are drawn at positions."""
     days = np.datetime64("2020-01-01") + np.arange(60)

@@ -1,10 +1,12 @@
 """Tables of a result, and the convergence check."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from results import dressed, from_groups, noisy_copies, result, variables
 
 import pymc_dshdp as dshdp
+from pymc_dshdp.analysis import report
 
 TRUTH = np.repeat([0, 1, 0, 2, 1, 0], [14, 9, 12, 8, 10, 7])
 L = 6
@@ -86,6 +88,20 @@ def test_forty_states_print_within_the_width():
     text = str(dshdp.summary(result(truth, 45, draws=20, noise=0.0, extra=0)))
     assert max(map(len, text.splitlines())) <= 100
     assert "28 more main states are in .states" in text
+
+
+def test_columns_that_do_not_fit_go_below():
+    """Fails if they are cut off."""
+    cell = "0.123 [0.1, 0.2]"
+    frame = pd.DataFrame({f"column {i}": [cell, cell] for i in range(8)}, index=["a", "b"])
+
+    class Wide(report.Report):
+        def __rich_console__(self, console, options):
+            yield from report.table(frame, "title")
+
+    text = str(Wide())
+    assert all(f"column {i}" in text for i in range(8)) and text.count(cell) == 16
+    assert max(map(len, text.splitlines())) <= report.WIDTH
 
 
 def test_sequences_end_their_runs():

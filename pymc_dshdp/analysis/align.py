@@ -117,6 +117,15 @@ def is_aligned(idata, hidden):
     return "alignment" in idata and f"{hidden.name}_consensus" in group(idata, "alignment")
 
 
+def aligned(idata, states=None):
+    """Align a result unless it has been; returns it and its hidden states."""
+    hidden = find_hidden(idata, states)
+    if not is_aligned(idata, hidden):
+        idata = align(idata, hidden.name)
+        hidden = find_hidden(idata, hidden.name)
+    return idata, hidden
+
+
 class Matching(NamedTuple):
     """The numbering of the states of one dimension.
 

@@ -25,6 +25,7 @@ from pytensor.tensor.subtensor import AdvancedSubtensor
 from pymc_dshdp.distributions._common import core
 from pymc_dshdp.distributions.path import NOTHING_KNOWN
 from pymc_dshdp.emissions.autoregression import SwitchingVARRV
+from pymc_dshdp.emissions.likelihood import concrete_shape
 from pymc_dshdp.missing import is_missing_observation
 from pymc_dshdp.structure import densities, has_op
 
@@ -64,6 +65,7 @@ def on_other_data(model, z, observed, lengths=None):
     memo = {v: pt.constant(np.ma.filled(x, 0).astype(v.dtype)) for v, x in containers.items()}
     values = {rv: _value(model, rv, values, containers, memo) for rv in followers}
     lengths, size = _layout(model, z, followers[0], values[followers[0]], lengths, memo)
+    _refuse_old_covariates(model, z, followers, memo, (*(size or ()), int(lengths.sum())))
     moved_z = _states(model, z, lengths, size, memo)
     behind = set(ancestors([z, *followers]))
     changed = set(memo)
@@ -197,6 +199,24 @@ def _replacements(model, z, followers, observed):
         if np.issubdtype(dtype, np.integer) and np.any(np.ma.filled(array != np.floor(array), 0)):
             raise TypeError(f"observed[{name!r}] must have integers, received {given!r}")
     return replaced, values
+
+
+def _refuse_old_covariates(model, z, followers, memo, shape):
+    """Raise if the new data have another shape, and pm.Data of the old one are not replaced."""
+    old = concrete_shape(z)
+    behind = set(ancestors([z, *followers]))
+    left = [
+        v.name
+        for v in model.data_vars
+        if v in behind - memo.keys()
+        and v.type.ndim >= len(old)
+        and concrete_shape(v)[: len(old)] == old
+    ]
+    if shape != old and left:
+        raise ValueError(
+            f"the states {z.name!r} now have shape {shape}, but {left}, on which observations "
+            f"depend, still have the times of shape {old}; give their values at the new times too"
+        )
 
 
 def _value(model, rv, values, containers, memo):

@@ -54,13 +54,27 @@ def rounded(diagnostics):
 
 
 def table(frame, title, justify="right"):
-    """Yield a title and a rich table of a DataFrame of strings and numbers, its index first."""
-    out = Table(box=None, pad_edge=False)
-    out.add_column(str(frame.index.name or ""), style="bold", no_wrap=True)
-    for column in frame.columns:
-        out.add_column(str(column), justify=justify, no_wrap=True)
-    for label, row in zip(frame.index, frame.itertuples(index=False), strict=True):
-        out.add_row(str(label), *(x if isinstance(x, str) else number(x) for x in row))
+    """Yield a title and a rich table of a DataFrame of strings and numbers, its index first.
+
+    Columns that do not fit beside each other go below, in tables with the same index.
+    """
+    texts = frame.map(lambda x: x if isinstance(x, str) else number(x))
+    name = str(frame.index.name or "")
+    first = max([len(name), *(len(str(label)) for label in frame.index)])
+    widths = [max([len(str(c)), *texts[c].str.len()]) + 1 for c in frame.columns]
     yield Text(title, style="bold underline")
-    yield out
-    yield Text()
+    low = 0
+    while low < max(1, len(widths)):
+        high, used = low + 1, first + sum(widths[low : low + 1])
+        while high < len(widths) and used + widths[high] <= WIDTH:
+            used += widths[high]
+            high += 1
+        out = Table(box=None, pad_edge=False)
+        out.add_column(name, style="bold", no_wrap=True)
+        for column in frame.columns[low:high]:
+            out.add_column(str(column), justify=justify, no_wrap=True)
+        for label, row in zip(frame.index, texts.iloc[:, low:high].values, strict=True):
+            out.add_row(str(label), *row)
+        yield out
+        yield Text()
+        low = high

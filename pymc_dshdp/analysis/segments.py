@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from pymc_dshdp.analysis.align import aligned
 from pymc_dshdp.analysis.decode import state_probabilities
 
 __all__ = ["segments"]
@@ -15,9 +16,10 @@ def segments(result, *, probabilities=None, lengths=None, states=None):
     Parameters
     ----------
     result : arviz.InferenceData, xarray.DataTree, xarray.DataArray or ndarray
-        A result whose states mean the same in every draw (an aligned one): each time is given to
-        its most probable state. Or probabilities whose last axis is the state (of ``smooth``):
-        likewise. Or integers: one path over time, or over sequence and time (of ``viterbi``).
+        A result of ``pm.sample``, which is aligned first unless ``align`` has been: each time is
+        given to its most probable state. Or probabilities whose last axis is the state (of
+        ``smooth``): likewise. Or integers: one path over time, or over sequence and time (of
+        ``viterbi``).
     probabilities : xarray.DataArray or ndarray, optional
         Of shape (..., time, state), for the ``probability`` of the segments of a path.
     lengths : sequence of int, optional
@@ -40,7 +42,8 @@ def segments(result, *, probabilities=None, lengths=None, states=None):
         Naming the argument whose shape or type does not fit.
     """
     if not isinstance(result, (xr.DataArray, np.ndarray)):
-        result = state_probabilities(result, states)
+        result, hidden = aligned(result, states)
+        result = state_probabilities(result, hidden.name)
     array = result if isinstance(result, xr.DataArray) else _labelled(result)
     if np.issubdtype(array.dtype, np.floating):
         if probabilities is not None:

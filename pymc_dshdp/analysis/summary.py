@@ -7,12 +7,11 @@ import pandas as pd
 from rich.text import Text
 
 from pymc_dshdp._compat import group
-from pymc_dshdp.analysis.align import align, is_aligned
+from pymc_dshdp.analysis.align import aligned
 from pymc_dshdp.analysis.invariant import diagnostics, label_invariant
 from pymc_dshdp.analysis.report import Report, interval, rounded, table
 from pymc_dshdp.analysis.result import (
     element_labels,
-    find_hidden,
     find_prior,
     state_labels,
 )
@@ -158,10 +157,7 @@ def summary(idata, states=None, prob=0.9):
         ``prob`` is not in (0, 1).
     """
     level = central_levels(prob)
-    hidden = find_hidden(idata, states)
-    if not is_aligned(idata, hidden):
-        idata = align(idata, hidden.name)
-        hidden = find_hidden(idata, hidden.name)
+    idata, hidden = aligned(idata, states)
     prior = find_prior(idata, hidden)
     posterior = group(idata, "posterior")
     paths = hidden.paths()

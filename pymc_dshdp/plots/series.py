@@ -33,7 +33,7 @@ def plot_series(idata, data=None, *, states=None, sequence=0, ax=None):
         Result of ``pm.sample``; it is aligned first unless ``align`` has been.
     data : str or array of shape (T,) or (T, D), optional
         A variable of ``observed_data``, or the values themselves (with the leading shape of z).
-        Default: the only observed variable that has the shape of z.
+        Default: the only observed variable that has the shape of z. Missing values are gaps.
     states : str, optional
         The hidden-state variable, where there are several.
     sequence : int
@@ -108,7 +108,8 @@ def _draw_data(ax, times, values, colours):
 def _data(idata, hidden, data):
     """Name and values, (T, ...), of the data to draw, laid end to end."""
     shape = hidden.z.shape[2:]
-    observed = group(idata, "observed_data") if "observed_data" in idata else {}
+    observed = dict(group(idata, "observed_data")) if "observed_data" in idata else {}
+    observed |= _with_gaps(observed, group(idata, "posterior"))
     if data is None:
         names = [name for name, v in observed.items() if v.shape[: len(shape)] == shape]
         if len(names) != 1:
@@ -129,6 +130,18 @@ def _data(idata, hidden, data):
             f"received shape {values.shape}"
         )
     return name, values.reshape(int(np.prod(shape)), *values.shape[len(shape) :])
+
+
+def _with_gaps(observed, posterior):
+    """Series that PyMC keeps in parts because values are missing, NaN where they are."""
+    out = {}
+    for part in observed:
+        name = str(part).removesuffix("_observed")
+        if name != part and name in posterior:
+            draws = posterior[name].values.reshape(-1, *posterior[name].shape[2:])
+            imputed = (draws != draws[0]).any(axis=0)
+            out[name] = np.where(imputed, np.nan, draws[0].astype(float))
+    return out
 
 
 def _sequence(hidden, sequence):

@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_dshdp._compat import group
-from pymc_dshdp.analysis.align import align, is_aligned
-from pymc_dshdp.analysis.result import Hidden, find_hidden, state_labels
+from pymc_dshdp.analysis.align import aligned
+from pymc_dshdp.analysis.result import Hidden, state_labels
 from pymc_dshdp.kernels.segmentations import occupancies
 
 __all__ = [
@@ -85,10 +85,7 @@ class Drawn(NamedTuple):
 
 def aligned_states(idata, states):
     """Align a result unless it is, and read its states."""
-    hidden = find_hidden(idata, states)
-    if not is_aligned(idata, hidden):
-        idata = align(idata, hidden.name)
-        hidden = find_hidden(idata, hidden.name)
+    idata, hidden = aligned(idata, states)
     sizes, _ = occupancies(hidden.paths(), hidden.n_states)
     labels = state_labels(group(idata, "posterior"), hidden)
     return Drawn(idata, hidden, labels, sizes > 0)

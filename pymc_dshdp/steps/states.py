@@ -112,7 +112,9 @@ def raise_impossible(name, table, rows, time, when=""):
     [row] = rows(time, time + 1)
     if np.isnan(row).any():
         what = "is NaN for some state"
-        hint = "a parameter has left its support, or the data contain NaN (mask them instead)"
+        hint = (
+            "a parameter has left its support, or data or a covariate contain NaN (mask the data)"
+        )
     elif np.isposinf(row).any():
         what = "is infinite for some state"
         hint = "a scale parameter has collapsed to 0; give it a prior that keeps away from 0"
@@ -223,7 +225,8 @@ def _complete_priors(model, vars, step):
         if missing:
             raise ValueError(
                 f"{step}: the states {missing} share the prior of the variables given and must be "
-                f"drawn by the same step; pass all of {[v.name for v in states]}"
+                f"drawn by the same step; pass all of {[v.name for v in states]}, and none of them "
+                "to another step"
             )
         block = [model.rvs_to_values[rv] for rv in prior.transition_variables(model)]
         missing = [v.name for v in block if v not in given]
