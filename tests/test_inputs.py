@@ -7,7 +7,7 @@ import pymc as pm
 import pytensor
 import pytest
 import xarray as xr
-from models import python_graphs
+from models import python_graphs, sample
 
 import pymc_dshdp as dshdp
 
@@ -101,13 +101,15 @@ def test_labels_of_the_user_are_kept():
         pm.Normal(
             "y", mu[z], 1.0, observed=pd.DataFrame(TABLE, index=DAYS), dims=("day", "channel")
         )
-        draws = pm.sample_prior_predictive(2, random_seed=1)
-    assert model.named_vars_to_dims["z"] == ("day",)
-    prior = draws["prior"]
-    assert prior["z"].dims == ("chain", "draw", "day")
-    np.testing.assert_array_equal(prior["z"]["day"].values, DAYS.values)
-    assert list(prior["hmm_kappa"]["state"].values) == ["calm", "wild"]
-    assert list(prior["hmm_pi_bar"]["state_to"].values) == ["calm", "wild"]
+    idata = sample(model, draws=2, tune=1, chains=1)
+    posterior = idata["posterior"]
+    assert posterior["z"].dims == ("chain", "draw", "day")
+    np.testing.assert_array_equal(posterior["z"]["day"].values, DAYS.values)
+    assert list(posterior["hmm_kappa"]["state"].values) == ["calm", "wild"]
+    assert list(posterior["hmm_pi_bar"]["state_to"].values) == ["calm", "wild"]
+    probabilities = dshdp.state_probabilities(idata)
+    assert probabilities.sel(day="2024-01-03", state="wild").size == 1
+    assert str(dshdp.segments(idata)["start"][0])[:10] == "2024-01-01"
 
 
 @pytest.mark.parametrize(

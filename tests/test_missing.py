@@ -87,6 +87,32 @@ def test_positive_observations_are_redrawn_in_value_space():
     assert np.log(np.exp(drawn) if name.endswith("log__") else drawn) == pytest.approx(3.0, abs=0.5)
 
 
+def test_missing_values_of_an_autoregression():
+    """The states see the imputed value where it is and one time later, and do not draw it.
+
+    Fails if a missing time has no row of its own in the table, or its successor ignores it.
+    """
+    A, sd = np.array([0.9, -0.5]), np.array([0.4, 1.0])
+    y = np.array([0.5, 1.0, np.nan, -0.7, 0.3])[:, None]
+    with pytest.warns(UserWarning, match="imput"), pm.Model() as model:
+        z = dshdp.HiddenStates("z", dshdp.FixedTransitions("hmm", n_states=2), length=5)
+        dshdp.SwitchingVAR("y", A[:, None, None], (sd**2)[:, None, None], z, observed=y)
+        step = WeakLimitFFBS([z], rng=np.random.default_rng(1))
+    assert not any("unobserved" in v.name for v in step.vars)
+    [table] = step._priors[0].tables
+    for imputed in (-2.0, 3.0):
+        point = model.initial_point()
+        point["y_unobserved"] = np.full_like(point["y_unobserved"], imputed)
+        whole = np.where(np.isnan(y), imputed, y)[:, 0]
+        expected = stats.norm.logpdf(whole[1:, None], A * whole[:-1, None], sd)
+        np.testing.assert_allclose(table(point), np.vstack([np.zeros(2), expected]), atol=1e-12)
+    y[0] = np.nan
+    with pm.Model():
+        z = dshdp.HiddenStates("z", dshdp.FixedTransitions("hmm", n_states=2), length=5)
+        with pytest.raises(ValueError, match="missing values in the first 1 rows of a sequence"):
+            dshdp.SwitchingVAR("y", A[:, None, None], (sd**2)[:, None, None], z, observed=y)
+
+
 def test_dependents_of_a_missing_value_are_refused():
     model = gap_model()
     with model:
