@@ -10,7 +10,8 @@ import pymc as pm
 import pytensor
 import pytest
 import xarray as xr
-from models import COUNTS, fixed_model, poisson_model, posterior, python_graphs, sample
+from models import COUNTS, FAST, fixed_model, poisson_model, posterior, python_graphs, sample
+from reference import monte_carlo_error
 
 import pymc_dshdp as dshdp
 from pymc_dshdp._compat import group
@@ -36,7 +37,7 @@ def nuts():
         z = dshdp.HiddenStates("z", prior, lengths=[12, 18])
         mean = pm.Normal("mean", 3.0, 2.0, dims="hmm_state")
         pm.Normal("y", mean[z], 0.5, observed=np.log1p(COUNTS))
-    return model, lambda: [pm.NUTS([model["mean"]])]
+    return model, lambda: [dshdp.ConditionalNUTS([model["mean"]], compile_kwargs=FAST)]
 
 
 def conjugate():
@@ -229,9 +230,29 @@ def test_from_a_result_the_last_draw_is_where_it_starts(small):
         assert np.mean(paths[chain] == last[chain]) > 0.7
 
 
+@pytest.mark.slow
+def test_from_a_result_the_posterior_is_that_of_one_run(small):
+    """Fails if draws of the second tuning are kept, or the steps forget to stop it."""
+    model, make = small
+    settings = {"draws": 3_000, "tune": 300}
+    whole = run(model, make, **settings, random_seed=4)
+    both = again_from_result(model, run(model, make, 5, tune=0), random_seed=5, **settings)
+    one, two = posterior(whole), {name: x[:, 5:] for name, x in posterior(both).items()}
+    for name, read in {
+        "occupied": lambda x: np.array([[len(np.unique(z)) for z in chain] for chain in x["z"]]),
+        "log alpha": lambda x: np.log(x["hmm_alpha"]),
+        "eta": lambda x: x["hmm_eta"],
+        "largest rate": lambda x: x["rate"].max(axis=-1),
+        "rate in use": lambda x: np.take_along_axis(x["rate"], x["z"].astype(int), 2).mean(-1),
+    }.items():
+        a, b = read(one), read(two)
+        error = np.sqrt(sum(monte_carlo_error(chain) ** 2 for x in (a, b) for chain in x)) / 2
+        assert abs(a.mean() - b.mean()) < 4.0 * error, name
+
+
 def again_from_result(model, result, **kwargs):
     quiet = {"cores": 1, "tune": 2, "progressbar": False, "compute_convergence_checks": False}
-    return dshdp.continue_sampling(model, result, **quiet, **kwargs)
+    return dshdp.continue_sampling(model, result, **{**quiet, **kwargs})
 
 
 def test_variables_that_were_not_stored(small):
