@@ -239,7 +239,7 @@ def test_from_a_result_the_posterior_is_that_of_one_run(small):
     both = again_from_result(model, run(model, make, 5, tune=0), random_seed=5, **settings)
     one, two = posterior(whole), {name: x[:, 5:] for name, x in posterior(both).items()}
     for name, read in {
-        "occupied": lambda x: np.array([[len(np.unique(z)) for z in chain] for chain in x["z"]]),
+        "switches": lambda x: np.mean(x["z"][..., 1:] != x["z"][..., :-1], axis=-1),
         "log alpha": lambda x: np.log(x["hmm_alpha"]),
         "eta": lambda x: x["hmm_eta"],
         "largest rate": lambda x: x["rate"].max(axis=-1),
