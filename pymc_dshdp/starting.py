@@ -27,9 +27,10 @@ def initial_path(table, n_states, rng):
 
     Features are what was observed at each time point, standardised (counts by their square
     root); time points without data take the label before them. The number of clusters is drawn
-    between 3K/4 and K = min(L, max(2 + T^(1/2), T/10), distinct values), so that chains start
-    differently: the sampler merges states that are too many sooner than it splits states that
-    are too few.
+    between 3K/4 and K = min(L, max(2 + T^(1/2), T/10)), so that chains start differently: the
+    sampler merges states that are too many sooner than it splits states that are too few. Where
+    there are fewer than K distinct values, a time point has its neighbours' features too, so
+    that one value may be in several states; if there are still fewer, K is their number.
 
     Parameters
     ----------
