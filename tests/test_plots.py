@@ -151,7 +151,7 @@ def test_dwell_times_against_the_geometric(idata):
     """Fails if runs of different draws are joined, or the bars do not sum to one."""
     panels = dshdp.plot_dwell_times(idata)
     assert panels.shape == (1, 3)
-    assert panels[0, 0].get_title() == "state 0, mean 11.0"
+    assert panels[0, 0].get_title() == "state 0, mean of all runs 11.0"
     heights = [bar.get_height() for bar in panels[0, 0].patches]
     assert sum(heights) == pytest.approx(1.0)
     assert heights[13] == heights[11] == heights[6] == pytest.approx(1 / 3)
@@ -169,7 +169,7 @@ def test_dwell_times_against_the_geometric(idata):
 def test_runs_end_with_their_sequence():
     truth = np.repeat([0, 1, 1, 0], [20, 10, 5, 30])
     idata = result(truth, 4, noise=0.0, extra=0, lengths=[30, 35])
-    assert dshdp.plot_dwell_times(idata, 1).get_title() == "state 1, mean 7.5"
+    assert dshdp.plot_dwell_times(idata, 1).get_title() == "state 1, mean of all runs 7.5"
 
 
 def test_hyperparameters_over_their_prior(idata):

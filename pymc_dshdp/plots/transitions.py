@@ -173,7 +173,7 @@ def _draw_dwell(ax, drawn, k):
         implied = ((1 - stay) * stay ** (d[:, None] - 1)).mean(axis=1)
         ax.plot(d, implied, color="black", lw=1.3, label="geometric")
         ax.set_xlim(0.5, edges[-1])
-        title += f", mean {lengths.mean():.1f}"
+        title += f", mean of all runs {lengths.mean():.1f}"
     ax.set_title(title, fontsize=9)
     ax.set(xlabel="dwell time", ylabel="probability")
     ax.spines[["top", "right"]].set_visible(False)
