@@ -14,6 +14,7 @@ from models import COUNTS, FAST, fixed_model, poisson_model, posterior, python_g
 from reference import monte_carlo_error
 
 import pymc_dshdp as dshdp
+from pymc_dshdp import resume
 from pymc_dshdp._compat import group
 from pymc_dshdp.steps.states import HELD_ITERATIONS
 
@@ -275,6 +276,8 @@ def test_a_rounded_probability_of_one_is_no_obstacle(small):
     group(first, "posterior")["hmm_kappa"].values[0, -1] = 1.0
     both = again_from_result(model, first, draws=2)
     assert np.isfinite(group(both, "sample_stats")["log_marginal_likelihood"]).all()
+    [start] = resume._last_draws(model, group(first, "posterior"), None)
+    assert start["hmm_kappa"][-1] == np.nextafter(1.0, 0.0)
 
 
 def test_refusals(small, tmp_path):
