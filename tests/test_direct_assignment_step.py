@@ -1,5 +1,7 @@
 """DSBlockGibbs as a PyMC step: the contract, what it collapses, what it refuses."""
 
+import copy
+
 import cloudpickle
 import numpy as np
 import pymc as pm
@@ -109,6 +111,16 @@ def test_point_contract(step, model):
         assert new[name] is point[name]
     assert ("rate_log__" in owned) == (step.collapse == "auto")
     assert set(stats) == set(step.stats_dtypes_shapes)
+
+
+def test_theta_has_random_numbers_of_its_own(model):
+    """Fails if the parameters are redrawn with the random numbers that drew the states."""
+    step = build(model, rng=np.random.default_rng(1))
+    step.stop_tuning()
+    before = copy.deepcopy(step.rng)
+    point, _ = step.step(good_point(model))
+    again = step._priors[0].redraw(point, before)
+    assert not np.any(again["rate_log__"] == point["rate_log__"])
 
 
 def test_rows_are_redrawn(step, model):

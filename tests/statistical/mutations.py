@@ -231,7 +231,8 @@ MUTATIONS = {
             ("return self.redraw({**point, **new}, rng),",
              "return self.redraw({**point, **new}, again),"),
         ),
-        f"{STEPS} sticky/weak-limit/direct-collapsed/poisson/one",
+        "tests/test_direct_assignment_step.py::test_theta_has_random_numbers_of_its_own",
+        1,
     ),
     "no-redraw": Mutation(
         "collapsed parameters not redrawn after the sweep",
@@ -239,10 +240,10 @@ MUTATIONS = {
         (("            point = {**point, **emission.draw(point, rng)}\n", "            pass\n"),),
         f"{STEPS} sticky/weak-limit/direct-collapsed/poisson/one",
     ),
-    "visits-forgotten": Mutation(
-        "visits not added to the Gamma rate of a Poisson rate",
+    "visit-too-many": Mutation(
+        "a visit too many added to the Gamma rate of a Poisson rate",
         "emissions/poisson.py",
-        (("np.log(rate + visits)", "np.log(rate + 0.0 * visits)"),),
+        (("np.log(rate + visits)", "np.log(rate + visits + 1.0)"),),
         f"{STEPS} sticky/weak-limit/direct-collapsed/poisson/one",
     ),
     "imputed-kept": Mutation(
