@@ -198,6 +198,7 @@ class NormalKnownMean:
 
 class Exponential:
     shape, dtype, scales = (2,), float, {"rate": "log"}
+    data_scale = "log"  # of what is missing
 
     def parameters():
         return (pm.Gamma("rate", 4.0, 2.0, shape=(L, 2)),)

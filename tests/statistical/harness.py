@@ -23,7 +23,7 @@ import zlib
 import numpy as np
 import pymc as pm
 import pytensor
-from families import FAMILIES, L, value_points
+from families import FAMILIES, SCALES, L, value_points
 from pymc.exceptions import ImputationWarning
 from reference import monte_carlo_error
 from scipy import stats
@@ -148,8 +148,12 @@ class Setup:
             points |= value_points(self.family, self.family.prior(rng, n))
         y = self.data(rng, points)
         if self.mask is not None:
-            points["y_unobserved"] = y[:, self.mask]
+            suffix, value, _ = self._missing_scale()
+            points[f"y_unobserved{suffix}"] = value(y[:, self.mask])
         return points, y
+
+    def _missing_scale(self):
+        return SCALES[getattr(self.family, "data_scale", "natural")]
 
     def data(self, rng, points):
         """Draw data given points: (n, T, ...)."""
@@ -180,7 +184,8 @@ class Setup:
         """Statistics by name of stacked points and data; masked entries are those of the points."""
         if self.mask is not None:
             y = y.copy()
-            y[:, self.mask] = points["y_unobserved"]
+            suffix, _, natural_scale = self._missing_scale()
+            y[:, self.mask] = natural_scale(points[f"y_unobserved{suffix}"])
         return statistics(self.family, points, y, self.lengths, self.known)
 
     def successive(self, n, start=None):
