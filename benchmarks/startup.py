@@ -20,7 +20,7 @@ def measure():
     """Seconds of the import, of ``pm.sample`` up to its first draw, and of 500 further draws.
 
     The model of ``examples/quickstart.py``, one chain, the steps that are chosen automatically;
-    and how many functions numba compiled or loaded after the first draw.
+    and how many functions numba compiled after the first draw.
     """
     started = time.perf_counter()
     import pymc as pm

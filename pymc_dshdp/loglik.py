@@ -330,7 +330,7 @@ def _check_constant(first, values, constant, names):
     """Raise if elements of unknown time depend on the states, or are impossible in all."""
     hopeless = np.flatnonzero(~np.isfinite(values).any(axis=0))
     if hopeless.size:
-        what, hint = "-inf", "the observation is impossible under the model; check it, or widen it"
+        what, hint = "-inf", "the observation is impossible under the model; check both"
         if np.isnan(values[:, hopeless[0]]).any():
             what, hint = "NaN", "a parameter is outside its support, or a covariate is NaN"
         raise SamplingError(

@@ -228,8 +228,9 @@ def HiddenStates(
         known of a state pins its number: states with known times no longer change their labels,
         those without still do.
     initial_states : array_like of int, optional
-        Path from which every chain starts, of the shape of the result: the segmentation by a
-        parametric model, say. The posterior does not depend on it.
+        Path from which the tuning of every chain starts, of the shape of the result: the
+        segmentation by a parametric model, say. The posterior does not depend on it. With
+        ``tune=0`` it is not used; give ``initvals`` then.
 
     Returns
     -------
