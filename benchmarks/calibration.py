@@ -253,6 +253,9 @@ def page(out):
             lines.append(f"| {name} | {version} | {least[0]:.3f} | {least[1]:.3f} |")
     planted = read(out, "mutations")
     if planted:
+        versions = {}
+        for r in planted:
+            versions.setdefault((r["what"], r["test"], r["draws"]), []).append(r["pymc"])
         lines += [
             "",
             "## Planted defects",
@@ -260,10 +263,13 @@ def page(out):
             "Each is planted in the source of one module (`tests/statistical/mutations.py`) and "
             "caught by the test named, after so many draws (0: by enumeration).",
             "",
-            "| defect | caught by | draws |",
-            "|---|---|---|",
+            "| defect | caught by | draws | PyMC |",
+            "|---|---|---|---|",
         ]
-        lines += [f"| {r['what']} | `{r['test']}` | {r['draws']} |" for r in planted]
+        lines += [
+            f"| {what} | `{test}` | {draws} | {', '.join(found)} |"
+            for (what, test, draws), found in versions.items()
+        ]
     (out / "README.md").write_text("\n".join(lines) + "\n")
 
 

@@ -140,43 +140,46 @@ class LogLikelihoodTable:
         """
         return self.rows(point)(0, self._T)
 
-    def rows(self, point):
-        """Evaluate the table part by part, as ``table(point)[low:high]``.
+    def rows(self, point, states=slice(None)):
+        """Evaluate the table part by part, as ``table(point)[low:high, states]``.
 
         Terms without a family are evaluated at once, for all times.
 
         Parameters
         ----------
         point : dict
+        states : ndarray of int, optional
+            The columns.
 
         Returns
         -------
         callable
-            ``rows(low, high)``, of shape (high - low, L); safe to call from several threads.
+            ``rows(low, high)``, a row for each time; safe to call from several threads.
         """
-        terms = [term.rows(point) for term in self._by_family]
-        whole = self._whole(point) if len(terms) < len(self.names) else None
+        terms = [term.rows(point, states) for term in self._by_family]
+        columns = np.arange(self.n_states)[states]
+        whole = self._whole(point, columns) if len(terms) < len(self.names) else None
 
         def evaluate(low, high):
             parts = [term(low, high) for term in terms]
             if whole is not None:
                 parts.append(whole[low:high])
-            table = parts[0] if parts else np.zeros((high - low, self.n_states))
+            table = parts[0] if parts else np.zeros((high - low, columns.size))
             for part in parts[1:]:
                 table += part
             if self.known is not None:
                 known = self.known[low:high, None]
-                table[(np.arange(self.n_states) != known) & (known >= 0)] = -np.inf
+                table[(columns != known) & (known >= 0)] = -np.inf
             return table
 
         return evaluate
 
-    def _whole(self, point):
-        """Sum of the terms without a family."""
-        table = np.zeros((self._T, self.n_states))
+    def _whole(self, point, columns):
+        """Sum of the terms without a family at the states that are columns."""
+        table = np.zeros((self._T, columns.size))
         first = {}
-        for low in range(0, self.n_states, self._chunk):
-            states = np.arange(low, min(low + self._chunk, self.n_states))
+        for low in range(0, columns.size, self._chunk):
+            states = columns[low : low + self._chunk]
             paths = np.broadcast_to(states[:, None], (len(states), self._T))
             values = self._evaluate(point, paths)
             parts = zip(values, self._adders, self._constants, strict=True)

@@ -1,4 +1,4 @@
-"""Threads of ``WeakLimitFFBS``: the draws do not depend on them, and the parts of a table fit."""
+"""The draws do not depend on threads or on states out of reach; parts of a table fit."""
 
 import numpy as np
 import pymc as pm
@@ -9,8 +9,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import pymc_dshdp as dshdp
 from pymc_dshdp.kernels import blocks
+from pymc_dshdp.kernels.messages import forward_filter_backward_sample
 from pymc_dshdp.loglik import LogLikelihoodTable
 from pymc_dshdp.steps import weak_limit
+from pymc_dshdp.steps.transition import transition_update
+from pymc_dshdp.structure import find_priors
 
 LENGTHS = [20, 1, 33, 6]
 T = sum(LENGTHS)
@@ -46,8 +49,33 @@ def test_parts_of_a_table(model):
     """Fails if a part of an autoregression starts from its own first row."""
     table, point = LogLikelihoodTable(model, model["z"], 4), model.initial_point()
     whole, rows = table(point), table.rows(point)
+    some = table.rows(point, np.array([0, 3]))
     for low, high in [(0, T), (0, 1), (19, 23), (20, 22), (T - 1, T), (0, T)]:
         assert_allclose(rows(low, high), whole[low:high], rtol=1e-12)
+        assert_allclose(some(low, high), whole[low:high, [0, 3]], rtol=1e-12)
+
+
+def test_states_that_cannot_be_reached_are_left_out(model):
+    """The path is the one drawn with all states, to the last bit; state 2 only leads out.
+
+    Fails if a state that only another leads to is forgotten, or numbers are not put back.
+    """
+    pi_bar = np.array(
+        [[0.0, 0.1, 0.0, 0.9], [0.5, 0.5, 0.0, 0.0], [0.2, 0.3, 0.4, 0.1], [0.0, 1.0, 0.0, 0.0]]
+    )
+    values = {"hmm_pi_init": np.array([0.0, 1.0, 0.0, 0.0]), "hmm_pi_bar": pi_bar}
+    point = model.initial_point() | values
+    table = LogLikelihoodTable(model, model["z"], 4)
+    [prior] = find_priors(model)
+    update = transition_update(model, prior, "test")
+    uniforms = np.random.default_rng(5).random(T)
+    draw = update.path_sampler(point)(table, point, np.array(LENGTHS), uniforms, 1)
+    whole = forward_filter_backward_sample(
+        table(point), *update.transition_probabilities(point), np.array(LENGTHS), uniforms
+    )
+    assert set(draw.states) == {0, 1, 3}
+    assert_array_equal(draw.states, whole.states)
+    assert_allclose(draw.log_marginal_likelihood, whole.log_marginal_likelihood, rtol=1e-13)
 
 
 def test_chains_on_threads_and_processes_are_the_same(model, monkeypatch):

@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from pymc_dshdp.kernels.emissions_statistics import triangularise
 from pymc_dshdp.kernels.emissions_tables import squares_table
 
 __all__ = [
@@ -10,7 +9,6 @@ __all__ = [
     "gaussian_table",
     "lower_factor",
     "prior_factor",
-    "triangular_statistics",
 ]
 
 
@@ -53,31 +51,6 @@ def gaussian_table(y_and_x, coefficients, covariances):
     log_scales = np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(axis=1)
     constant = -log_scales - 0.5 * d * np.log(2.0 * np.pi)
     return squares_table(y_and_x, projections, constant)
-
-
-def triangular_statistics(z, rows, n_states):
-    """Triangular factor R_k of the rows of each state, R_k'R_k = sum of their outer products.
-
-    A factor instead of the sums of products: differences of those cancel where residuals are
-    small beside the data.
-
-    Parameters
-    ----------
-    z : ndarray of int, shape (T,)
-    rows : ndarray of shape (T, m)
-    n_states : int
-
-    Returns
-    -------
-    visits : ndarray of shape (L,)
-    factors : ndarray of shape (L, m, m)
-    """
-    m = rows.shape[1]
-    visits = np.bincount(z, minlength=n_states)
-    by_state = rows[np.argsort(z, kind="stable")]
-    factors = np.zeros((n_states, m, m))
-    triangularise(by_state, np.concatenate([[0], np.cumsum(visits)]), factors)
-    return visits.astype("float64"), factors
 
 
 def prior_factor(mean, columns, scale):

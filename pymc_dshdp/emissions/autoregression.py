@@ -18,7 +18,6 @@ from pymc_dshdp.emissions._gaussian import (
     gaussian_table,
     lower_factor,
     prior_factor,
-    triangular_statistics,
 )
 from pymc_dshdp.emissions.base import Family, Parameter, register
 from pymc_dshdp.emissions.matrix_priors import (
@@ -29,6 +28,7 @@ from pymc_dshdp.emissions.matrix_priors import (
     solve_lower,
 )
 from pymc_dshdp.kernels.emissions_matrix import simulate_var
+from pymc_dshdp.kernels.emissions_statistics import triangular_statistics
 from pymc_dshdp.kernels.predictive_gaussian import regression
 
 __all__ = ["Autoregression", "SwitchingVARDist"]

@@ -211,9 +211,9 @@ class TableTerm:
         """Table of shape (T, L)."""
         return self.rows(point)(0, self._likelihood.T)
 
-    def rows(self, point):
-        """Return a function that evaluates rows low..high - 1 of the table."""
-        parameters = [self._likelihood.arrange(x) for x in self._parameters(point)]
+    def rows(self, point, states=slice(None)):
+        """Return a function that evaluates rows low..high - 1 of the states' columns."""
+        parameters = [self._likelihood.arrange(x)[states] for x in self._parameters(point)]
         data = self._likelihood.data(point)
 
         def evaluate(low, high):

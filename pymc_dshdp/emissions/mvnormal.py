@@ -10,11 +10,10 @@ from pymc_dshdp.emissions._gaussian import (
     gaussian_table,
     lower_factor,
     prior_factor,
-    triangular_statistics,
 )
 from pymc_dshdp.emissions.base import Family, Parameter, register
 from pymc_dshdp.emissions.matrix_priors import InverseWishartRV, ScaledNormalRV, packed_cholesky
-from pymc_dshdp.kernels.emissions_statistics import state_sums
+from pymc_dshdp.kernels.emissions_statistics import state_sums, triangular_statistics
 from pymc_dshdp.kernels.predictive_gaussian import regression, vector_mean
 
 __all__ = ["MvNormalIndependentMean", "MvNormalInverseWishart", "MvNormalMean"]
@@ -144,11 +143,12 @@ class MvNormalInverseWishart(_MvNormal):
         return [mean, count, scale, degrees]
 
     def suff_stats(self, data, z, n_states):
-        """(visits, triangular factor of the rows (1, y))."""
-        y = data[0][:, 0]
-        rows = np.concatenate([np.ones((len(y), 1)), y], axis=1)
-        visits, factors = triangular_statistics(z, rows, n_states)
-        return visits[:, None], factors[:, None]
+        """(visits, factor of the rows (1, y)), which are rows (y - centre, 1) times a matrix."""
+        _, columns, centre = data
+        visits, factors = triangular_statistics(z, columns[0], n_states)
+        d = centre.shape[1]
+        move = np.block([[np.zeros((d, 1)), np.eye(d)], [1.0, centre[0]]])
+        return visits[:, None], (factors @ move)[:, None]
 
     def sample_posterior(self, rng, stats, hyperparameters):
         """Means, and packed Cholesky factors of the covariances."""

@@ -98,13 +98,12 @@ class PartialNormal:
             for c in range(self._C):
                 yield seen, missing, c, rows[rows % self._C == c]
 
-    def rows(self, point):
-        """Return a function that gives rows low..high - 1 of the table."""
-        table = self._table(point)
+    def rows(self, point, states=slice(None)):
+        """Return a function that gives rows low..high - 1 of the states' columns."""
+        table = self._table(*(x[states] for x in self._read(point)))
         return lambda low, high: table[low:high].copy()
 
-    def _table(self, point):
-        mean, covariance = self._read(point)
+    def _table(self, mean, covariance):
         table = np.zeros((self._likelihood.T, len(mean)))
         for seen, _, c, rows in self._groups():
             if seen.size and rows.size:

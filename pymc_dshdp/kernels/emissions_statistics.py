@@ -7,6 +7,9 @@ from numba import njit
 
 from pymc_dshdp.kernels.random import log_gamma_draw
 
+WAITING = 64  # rows taken into a triangular factor at a time
+SMALLEST_SQUARE = 1e-250
+
 
 @njit(cache=True, nogil=True)
 def state_sums(z, y, n_states):
@@ -84,47 +87,94 @@ def category_counts(z, y, n_states, n_categories):
     return out
 
 
+@njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"})
+def _dot(x, y, n):
+    """Sum of x_i y_i for i < n, in the order that vectorises."""
+    total = 0.0
+    for i in range(n):
+        total += x[i] * y[i]
+    return total
+
+
 @njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
-def triangularise(rows, starts, out):
-    """Householder triangular factors of blocks of consecutive rows, which are overwritten.
+def _absorb(columns, n, factor):
+    """Replace a triangular factor R by that of R'R + X'X, by Householder reflections.
+
+    Reflection j leaves the rows of R below j alone, so that it acts on row j and on X only.
 
     Parameters
     ----------
-    rows : ndarray of shape (T, m)
-    starts : ndarray of int, shape (L + 1,)
-        Block k is ``rows[starts[k] : starts[k + 1]]``.
-    out : ndarray of shape (L, m, m)
-        R_k with R_k'R_k = block'block; zero on entry.
+    columns : ndarray of shape (m, WAITING)
+        X transposed, n rows of which are used; overwritten.
+    n : int
+    factor : ndarray of shape (m, m)
+        R, upper triangular.
     """
-    m = rows.shape[1]
-    weights = np.empty(m)
-    for k in range(starts.shape[0] - 1):
-        block = rows[starts[k] : starts[k + 1]]
-        n = block.shape[0]
-        for j in range(min(n, m)):
-            largest = 0.0
-            for i in range(j, n):
-                largest = max(largest, abs(block[i, j]))
-            if largest > 0.0:
-                total = 0.0
-                for i in range(j, n):
-                    total += (block[i, j] / largest) ** 2
-                norm = -math.copysign(largest * math.sqrt(total), block[j, j])
-                pivot = block[j, j] - norm
-                weights[:] = 0.0
-                for i in range(j + 1, n):
-                    block[i, j] /= pivot
-                    for c in range(j + 1, m):
-                        weights[c] += block[i, j] * block[i, c]
-                for c in range(j + 1, m):
-                    weights[c] = (weights[c] + block[j, c]) * (pivot / norm)
-                    block[j, c] += weights[c]
-                for i in range(j + 1, n):
-                    for c in range(j + 1, m):
-                        block[i, c] += block[i, j] * weights[c]
-                block[j, j] = norm
-            for c in range(j, m):
-                out[k, j, c] = block[j, c]
+    m = factor.shape[0]
+    for j in range(m):
+        x, top = columns[j], factor[j, j]
+        unit, total = 1.0, top * top + _dot(x, x, n)
+        if not SMALLEST_SQUARE < total < 1.0 / SMALLEST_SQUARE:
+            unit = abs(top)
+            for i in range(n):
+                unit = max(unit, abs(x[i]))
+            if unit == 0.0:
+                continue
+            total = (top / unit) ** 2
+            for i in range(n):
+                total += (x[i] / unit) ** 2
+        norm = -math.copysign(unit * math.sqrt(total), top)
+        pivot = top - norm
+        inverse = 1.0 / pivot
+        for i in range(n):
+            x[i] *= inverse
+        factor[j, j] = norm
+        for c in range(j + 1, m):
+            y = columns[c]
+            weight = (factor[j, c] + _dot(x, y, n)) * (pivot / norm)
+            factor[j, c] += weight
+            for i in range(n):
+                y[i] += x[i] * weight
+
+
+@njit(cache=True, nogil=True)
+def triangular_statistics(z, rows, n_states):
+    """Visits, and a triangular factor R_k of the rows of each state; one pass.
+
+    R_k'R_k is the sum of the rows' outer products. A factor instead of that sum: differences of
+    sums cancel where residuals are small beside the data. Rows wait by state until there are
+    enough of them for a reflection to be worth it, in memory that stays in cache.
+
+    Parameters
+    ----------
+    z : ndarray of int, shape (T,)
+    rows : ndarray of shape (T, m)
+    n_states : int
+
+    Returns
+    -------
+    visits : ndarray of shape (L,)
+    factors : ndarray of shape (L, m, m)
+        Upper triangular.
+    """
+    T, m = rows.shape
+    visits = np.zeros(n_states)
+    factors = np.zeros((n_states, m, m))
+    waiting = np.empty((n_states, m, WAITING))
+    n_waiting = np.zeros(n_states, np.int64)
+    for t in range(T):
+        k = z[t]
+        visits[k] += 1.0
+        i = n_waiting[k]
+        for c in range(m):
+            waiting[k, c, i] = rows[t, c]
+        n_waiting[k] = i + 1
+        if i + 1 == WAITING:
+            _absorb(waiting[k], WAITING, factors[k])
+            n_waiting[k] = 0
+    for k in range(n_states):
+        _absorb(waiting[k], n_waiting[k], factors[k])
+    return visits, factors
 
 
 @njit(cache=True, nogil=True)

@@ -77,10 +77,9 @@ class PriorSampler:
         for value, table, lengths in zip(
             self.paths.values, self.tables, self.paths.lengths, strict=True
         ):
-            rows, uniforms = table.rows(point), rng.random(lengths.sum())
-            draw = draw_path(rows, table.shape, lengths, uniforms, threads)
+            draw = draw_path(table, point, lengths, rng.random(lengths.sum()), threads)
             if draw.impossible_time >= 0:
-                raise_impossible(value.name, table, rows, draw.impossible_time)
+                raise_impossible(value.name, table, table.rows(point), draw.impossible_time)
             path = draw.states.astype(value.dtype).reshape(point[value.name].shape)
             point = {**point, value.name: path}  # the next path may share its likelihood
             total += draw.log_marginal_likelihood.sum()

@@ -7,6 +7,7 @@ from pymc_dshdp.kernels import transitions as kernels
 from pymc_dshdp.kernels import varying
 from pymc_dshdp.kernels.blocks import sample_paths
 from pymc_dshdp.kernels.labels import renumber
+from pymc_dshdp.kernels.messages import reachable_states
 from pymc_dshdp.kernels.persistence import draw_self_persistence, log_sticky_marginal
 from pymc_dshdp.kernels.slice import slice_sample
 from pymc_dshdp.structure import (
@@ -100,27 +101,34 @@ class _Rows:
         return pi_init, kernels.transition_matrix(logit, pi_bar)
 
     def path_sampler(self, point):
-        """``f(rows, shape, lengths, uniforms, threads) -> PathDraw`` at the point.
+        """``f(table, point, lengths, uniforms, threads) -> PathDraw`` given the prior's values.
 
-        ``rows(low, high)`` evaluates the table of log-likelihoods, as for ``sample_paths``.
+        ``table`` is a ``LogLikelihoodTable``. States that cannot be reached are left out of it.
         """
-        if not self._varies:
-            pi_init, P = self.transition_probabilities(point)
-            return lambda rows, shape, lengths, uniforms, threads: sample_paths(
-                rows, len(P), pi_init, P, lengths, uniforms, threads
-            )
+        if self._varies:
+            return self._varying_sampler(point)
+        pi_init, P = self.transition_probabilities(point)
+        states = reachable_states(pi_init, P)
+        pi_init, P = pi_init[states], P[np.ix_(states, states)]
+
+        def draw(table, point, lengths, uniforms, threads):
+            rows = table.rows(point, states)
+            found = sample_paths(rows, len(states), pi_init, P, lengths, uniforms, threads)
+            return found._replace(states=states[found.states])
+
+        return draw
+
+    def _varying_sampler(self, point):
         logit, pi_bar = self.persistence_and_rows(point)
         pi_init = np.asarray(point[self._pi_init.name], dtype="float64")
-        return lambda rows, shape, lengths, uniforms, threads: (
-            varying.forward_filter_backward_sample(
-                rows(0, len(uniforms)),
-                pi_init,
-                pi_bar,
-                varying.kappa_rows(logit, shape),
-                lengths,
-                uniforms,
+
+        def draw(table, point, lengths, uniforms, threads):
+            kappa = varying.kappa_rows(logit, table.shape)
+            return varying.forward_filter_backward_sample(
+                table(point), pi_init, pi_bar, kappa, lengths, uniforms
             )
-        )
+
+        return draw
 
     def split(self, point, counts, paths, rng):
         """Draw (n, W) given the paths: switches (w_t = 0) and self-persistences.

@@ -10,7 +10,7 @@ from scipy import stats
 
 import pymc_dshdp as dshdp
 from emissions.family_models import NUMBERS, L, T, autoregression, build, normal_inverse_wishart
-from pymc_dshdp.emissions._gaussian import draw_posterior, prior_factor, triangular_statistics
+from pymc_dshdp.emissions._gaussian import draw_posterior, prior_factor
 from pymc_dshdp.emissions.declare import (
     MatrixNormalInverseWishart,
     NormalInverseWishart,
@@ -24,6 +24,7 @@ from pymc_dshdp.emissions.matrix_priors import (
     ScaledNormal,
     packed_cholesky,
 )
+from pymc_dshdp.kernels.emissions_statistics import triangular_statistics
 
 PYTHON = Mode(linker="py", optimizer="fast_run")
 S = np.array([[2.0, 0.3, 0.1], [0.3, 1.0, -0.2], [0.1, -0.2, 0.5]])
@@ -214,6 +215,24 @@ def posterior_draws(y, x, S0, V0, n, seed=0, z=None):
     rng = np.random.default_rng(seed)
     draws = [draw_posterior(rng, factors, prior, d + 2.0 + visits, d) for _ in range(n)]
     return np.array([a[0] for a, _ in draws]), np.array([root[0] for _, root in draws])
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-170, 1e170])
+def test_triangular_factors_of_the_rows_of_each_state(scale):
+    """Fails if rows that still wait at the end are lost, or taken in twice."""
+    rng = np.random.default_rng(11)
+    z = rng.choice(4, size=1000, p=[0.8, 0.0, 0.197, 0.003])
+    rows = rng.normal(size=(1000, 5))
+    rows[:, 3], rows[:, 4] = 0.0, rows[:, 0] + 1e-3 * rows[:, 4]
+    units = scale * np.array([1.0, 1e-3, 1e3, 1.0, 1.0])
+    visits, factors = triangular_statistics(z, rows * units, 4)
+    np.testing.assert_array_equal(visits, np.bincount(z, minlength=4))
+    assert 0 < visits[3] < 5
+    for k in range(4):
+        np.testing.assert_array_equal(np.tril(factors[k], -1), 0.0)
+        found = factors[k] / units
+        exact = rows[z == k].T @ rows[z == k]
+        np.testing.assert_allclose(found.T @ found, exact, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1e6])

@@ -10,6 +10,7 @@ from pymc_dshdp.kernels.messages import (
     choose,
     forward_filter,
     forward_filter_backward_sample,
+    reachable_states,
 )
 
 LENGTHS = np.array([4, 2])
@@ -310,3 +311,15 @@ def test_choose_never_takes_a_zero():
     assert choose(weights, 0.301) == 3
     assert choose(weights, np.nextafter(1.0, 0.0)) == 3
     assert choose(1e-300 * weights, 0.999) == 3
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_reachable_states(seed):
+    """Those in the support of pi_init P^n for some n; fails if one step of P is all it looks at."""
+    rng = np.random.default_rng(seed)
+    initial, transition = rng.random(8) < 0.2, rng.random((8, 8)) < 0.15
+    support = initial
+    for _ in range(8):
+        support = support | (support @ transition)
+    found = reachable_states(initial.astype(float), transition.astype(float))
+    assert_array_equal(found, np.flatnonzero(support))
