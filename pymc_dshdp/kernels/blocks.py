@@ -51,7 +51,7 @@ def sample_paths(rows, n_states, initial, transition, lengths, uniforms, threads
     T = uniforms.shape[0]
     if T * n_states < WORTH_THREADS:
         threads = 1
-    run = _runner(threads)
+    spread = map if threads == 1 else _pool(os.getpid(), threads).map
     edges = [*range(0, T, max(1, int(BLOCK_BYTES // (8 * n_states)))), T]
     blocks = [_Block(lengths, low, high, threads) for low, high in pairwise(edges)]
     filtered = np.empty((blocks[0].high, n_states))
@@ -59,8 +59,11 @@ def sample_paths(rows, n_states, initial, transition, lengths, uniforms, threads
     log_marginal = np.zeros(lengths.shape[0])
 
     def filter_block(block):
-        table = _table(rows, n_states, block.low, block.high, run)
         out = filtered[: block.high - block.low]
+        if lengths.size == 1:
+            pieces = _pieces(rows, n_states, block.low, block.high, spread)
+            return out, [_filter_alone(pieces, initial, transition, block.previous, out)]
+        table = _table(rows, n_states, block.low, block.high, spread)
 
         def filter_group(group):
             times, pieces = group
@@ -69,7 +72,7 @@ def sample_paths(rows, n_states, initial, transition, lengths, uniforms, threads
                 table[times], initial, transition, block.pieces[pieces], before, out[times]
             )
 
-        return out, run(filter_group, block.groups)
+        return out, list(spread(filter_group, block.groups))
 
     for block in blocks:
         block.previous = previous
@@ -95,7 +98,7 @@ def sample_paths(rows, n_states, initial, transition, lengths, uniforms, threads
                 out[times], transition, block.pieces[pieces], now[times], after
             )
 
-        run(sample_group, block.groups)
+        list(spread(sample_group, block.groups))
     return PathDraw(states, log_marginal, -1)
 
 
@@ -119,27 +122,35 @@ class _Block:
         ]
 
 
-def _table(rows, n_states, low, high, run):
-    """Rows low..high - 1 of the table, evaluated in pieces that stay in cache."""
+def _pieces(rows, n_states, low, high, spread):
+    """Rows low..high - 1 of the table, in pieces that stay in cache, as they are asked for."""
     size = max(1, PIECE_ELEMENTS // n_states)
-    if high - low <= size:
+    starts = range(low, high, size)
+    return spread(lambda start: rows(start, min(start + size, high)), starts)
+
+
+def _table(rows, n_states, low, high, spread):
+    """Rows low..high - 1 of the table."""
+    if (high - low) * n_states <= PIECE_ELEMENTS:
         return rows(low, high)
-    table = np.empty((high - low, n_states))
-
-    def fill(start):
-        stop = min(start + size, high)
-        table[start - low : stop - low] = rows(start, stop)
-
-    run(fill, range(low, high, size))
+    table, start = np.empty((high - low, n_states)), 0
+    for piece in _pieces(rows, n_states, low, high, spread):
+        table[start : start + len(piece)] = piece
+        start += len(piece)
     return table
 
 
-def _runner(threads):
-    """Return ``map`` as a list, on a pool of threads where there are several."""
-    if threads == 1:
-        return lambda function, items: [function(item) for item in items]
-    pool = _pool(os.getpid(), threads)
-    return lambda function, items: list(pool.map(function, items))
+def _filter_alone(pieces, initial, transition, previous, out):
+    """Filter a sequence that has no other beside it; its table is not held whole."""
+    log_marginal, start = np.zeros(1), 0
+    for table in pieces:
+        part, length = out[start : start + len(table)], np.array([len(table)])
+        found, impossible = filter_rows(table, initial, transition, length, previous, part)
+        if impossible >= 0:
+            return log_marginal, start + impossible
+        log_marginal += found
+        previous, start = part[-1], start + len(table)
+    return log_marginal, -1
 
 
 @lru_cache

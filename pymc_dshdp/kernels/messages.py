@@ -243,10 +243,9 @@ def filter_rows(log_likelihoods, initial, transition, lengths, previous, filtere
         if n_live > 2:
             n = _reached(current, 0, TALL, active)
             if n < 0:
-                n, listed = L, every
+                multiply_tall(current, every, L, matrix, predicted)
             else:
-                listed = active
-            multiply_tall(current, listed, n, matrix, predicted)
+                multiply_tall(current, active, n, matrix, predicted)
         for lane in range(n_lanes):
             t = time[lane]
             if t == start[lane + 1]:
@@ -262,10 +261,9 @@ def filter_rows(log_likelihoods, initial, transition, lengths, previous, filtere
             elif n_live <= 2:
                 n = _reached(current, lane, lane + 1, active)
                 if n < 0:
-                    n, listed = L, every
+                    multiply_flat(current, every, L, matrix, lane, predicted)
                 else:
-                    listed = active
-                multiply_flat(current, listed, n, matrix, lane, predicted)
+                    multiply_flat(current, active, n, matrix, lane, predicted)
             offset = i * columns
             normaliser = _weigh(predicted, weights, lane, offset, current)
             if SMALLEST_NORMALISER <= normaliser < np.inf:

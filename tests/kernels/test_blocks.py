@@ -56,15 +56,17 @@ def test_blocks_and_threads_change_nothing(monkeypatch, lengths, block, threads)
     assert_array_equal(one.log_marginal_likelihood, path.log_marginal_likelihood)
 
 
+@pytest.mark.parametrize("lengths", LENGTHS[:2], ids=["one", "ragged"])
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("time", [0, 31, 69])
-def test_impossible_times_are_those_of_the_whole(monkeypatch, time, threads):
-    """Fails if the time is counted from the beginning of its block or group."""
-    table, initial, transition, uniforms = problem(LENGTHS[1])
+def test_impossible_times_are_those_of_the_whole(monkeypatch, lengths, time, threads):
+    """Fails if the time is counted from the beginning of its piece, block or group."""
+    table, initial, transition, uniforms = problem(lengths)
     table[time] = -np.inf
+    monkeypatch.setattr(blocks, "PIECE_ELEMENTS", 5 * 4)
     monkeypatch.setattr(blocks, "WORTH_THREADS", 0)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", 8 * 5 * 25)
-    path, _ = draw(table, initial, transition, LENGTHS[1], uniforms, threads)
+    path, _ = draw(table, initial, transition, lengths, uniforms, threads)
     assert path.impossible_time == time
 
 
