@@ -82,12 +82,16 @@ def workload(name, draws=30):
     """
     model, z, y = WORKLOADS[name]()
     found = workloads.sweep(model, z, draws)
-    rows, L, initial, P, lengths, uniforms, *_ = found.filter_arguments
+    rows, initial, P, lengths, uniforms = found.problem
     ell = rows(0, uniforms.size)
-    n = len(lengths)
+    n, L = len(lengths), len(P)
+    reached = ell[:, messages.reachable_states(initial, P)]  # all the sampler ever computes
 
     def ours():
-        messages.forward_filter_backward_sample(ell, initial, P, lengths, uniforms)
+        states = messages.reachable_states(initial, P)
+        messages.forward_filter_backward_sample(
+            reached, initial[states], P[np.ix_(states, states)], lengths, uniforms
+        )
 
     def floor():
         weights = np.exp(ell - ell.max(axis=1, keepdims=True)).reshape(n, -1, L)

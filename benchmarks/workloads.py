@@ -1,6 +1,7 @@
 """Data and models of the sizes that are timed, and complete sampling iterations of them."""
 
 import time
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -22,13 +23,33 @@ class Sweep(NamedTuple):
         Median of an iteration, everything that PyMC does included.
     parts : dict
         Median milliseconds of its parts.
-    filter_arguments : tuple
-        Arguments of the last draw of the states: (rows, L, pi_init, P, lengths, uniforms, ...).
+    problem : Problem
+        The last draw of the states.
     """
 
     milliseconds: float
     parts: dict
-    filter_arguments: tuple
+    problem: "Problem"
+
+
+class Problem(NamedTuple):
+    """What a draw of the states starts from, for all L states.
+
+    Attributes
+    ----------
+    rows : callable
+        ``rows(low, high)`` evaluates the table of log-likelihoods.
+    initial : ndarray of shape (L,)
+    transition : ndarray of shape (L, L)
+    lengths : ndarray of shape (N,)
+    uniforms : ndarray of shape (T,)
+    """
+
+    rows: Callable
+    initial: np.ndarray
+    transition: np.ndarray
+    lengths: np.ndarray
+    uniforms: np.ndarray
 
 
 def path(rng, T, n_states, stay):
@@ -99,11 +120,17 @@ def sweep(model, z, draws, var_names=None, threads=1):
     """Sample from the true path on and time every iteration; returns a ``Sweep``."""
     captured = []
 
-    def sample_paths(*args):
-        captured[:] = args
-        return original(*args)
+    def path_sampler(update, point):
+        draw = original(update, point)
 
-    original, transition.sample_paths = transition.sample_paths, sample_paths
+        def recorded(table, at, lengths, uniforms, threads):
+            captured[:] = table, at, update, point, lengths, uniforms
+            return draw(table, at, lengths, uniforms, threads)
+
+        return recorded
+
+    original = transition.TransitionUpdate.path_sampler
+    transition.TransitionUpdate.path_sampler = path_sampler
     places = [
         ("table", LogLikelihoodTable, "rows"),
         ("states (with the table)", transition, "sample_paths"),
@@ -132,6 +159,8 @@ def sweep(model, z, draws, var_names=None, threads=1):
                 compute_convergence_checks=False, callback=stamp, var_names=var_names,
             )  # fmt: skip
     finally:
-        transition.sample_paths = original
+        transition.TransitionUpdate.path_sampler = original
+    table, at, update, point, lengths, uniforms = captured
+    problem = Problem(table.rows(at), *update.transition_probabilities(point), lengths, uniforms)
     total, *parts = 1e3 * np.median(np.diff(stamps[min(3, draws // 3) :], axis=0), axis=0)
-    return Sweep(total, dict(zip(spent, parts, strict=True)), tuple(captured))
+    return Sweep(total, dict(zip(spent, parts, strict=True)), problem)

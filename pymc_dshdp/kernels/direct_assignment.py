@@ -227,8 +227,6 @@ def sweep_states(
     visits, empty_mass = urns.visits, urns.empty_mass
     active, place, size = urns.active, urns.place, urns.size
     likelihoods = np.empty(L + 1)
-    scratch_a = np.empty(L + 1)
-    scratch_b = np.empty(L + 1)
     weights = np.empty(L + DRAW_DRAW)
     order = np.arange(T) if free is None else free.copy()
     if random_scan:
@@ -255,7 +253,7 @@ def sweep_states(
             top = max(top, likelihoods[i])
         for i in range(n + 1):
             likelihoods[i] -= top
-        exp_in_place(likelihoods, n + 1, scratch_a, scratch_b)
+        exp_in_place(likelihoods, n + 1)
         total = weigh_cases(
             base,
             masses,

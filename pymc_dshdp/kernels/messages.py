@@ -10,7 +10,7 @@ from pymc_dshdp.kernels.elementary import exp_in_place
 from pymc_dshdp.kernels.products import TALL, WIDTH, multiply_flat, multiply_tall
 
 SMALLEST_NORMALISER = 1e-280
-BLOCK_ELEMENTS = 4096  # table entries exponentiated at a time; three such buffers stay in cache
+BLOCK_ELEMENTS = 4096  # table entries exponentiated at a time, which stay in cache
 
 
 class PathDraw(NamedTuple):
@@ -81,7 +81,7 @@ def _shift_by_reachable(log_likelihood, predicted, weights):
 
 
 @njit(cache=True, nogil=True)
-def _exponentiate(table, low, n_rows, columns, weights, shift, scratch):
+def _exponentiate(table, low, n_rows, columns, weights, shift):
     """weights[i, k] = exp(l_k - m) with m = shift[i] the maximum of row low + i; 0 for k >= L.
 
     Parameters
@@ -89,7 +89,6 @@ def _exponentiate(table, low, n_rows, columns, weights, shift, scratch):
     table : ndarray of shape (T, L)
     weights : ndarray of shape (rows * columns,)
     shift : ndarray of shape (rows,)
-    scratch : ndarray of shape (2, rows * columns)
     """
     L = table.shape[1]
     for i in range(n_rows):
@@ -113,7 +112,7 @@ def _exponentiate(table, low, n_rows, columns, weights, shift, scratch):
             w[k] = row[k] - top
         for k in range(L, columns):
             w[k] = -np.inf
-    exp_in_place(weights, n_rows * columns, scratch[0], scratch[1])
+    exp_in_place(weights, n_rows * columns)
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
@@ -221,7 +220,6 @@ def filter_rows(log_likelihoods, initial, transition, lengths, previous, filtere
     rows = max(1, BLOCK_ELEMENTS // columns)
     weights = np.empty((n_lanes, rows * columns))
     shift = np.empty((n_lanes, rows))
-    scratch = np.empty((2, rows * columns))
     predicted = np.zeros((TALL, columns))
     current = np.zeros((TALL, columns))
     product = np.ones(n_lanes)  # of normalisers whose logarithms are still to be added
@@ -252,7 +250,7 @@ def filter_rows(log_likelihoods, initial, transition, lengths, previous, filtere
                 continue
             if i == 0:
                 n = min(rows, start[lane + 1] - t)
-                _exponentiate(log_likelihoods, t, n, columns, weights[lane], shift[lane], scratch)
+                _exponentiate(log_likelihoods, t, n, columns, weights[lane], shift[lane])
             if t == sequence_end[lane]:
                 sequence[lane] += 1
                 sequence_end[lane] += lengths[sequence[lane]]

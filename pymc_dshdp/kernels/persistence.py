@@ -50,7 +50,7 @@ def log_persistence_table(phi, eta, persistences, departures):
     """
     P = phi.shape[0]
     E = eta.shape[0]
-    work = np.empty((4, max(P, E)))
+    work = np.empty((2, max(P, E)))
     visited = persistences + departures
     V = 0
     for j in range(visited.shape[0]):

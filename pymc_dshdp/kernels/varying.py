@@ -63,8 +63,7 @@ def forward_filter(log_likelihoods, initial, pi_bar, kappa_logit, lengths):
     T, L = log_likelihoods.shape
     filtered = np.empty((T, L))
     log_marginal = np.zeros(lengths.shape[0])
-    weights, scratch_a, scratch_b = np.empty(L), np.empty(L), np.empty(L)
-    leaving, predicted = np.empty(L), np.empty(L)
+    weights, leaving, predicted = np.empty(L), np.empty(L), np.empty(L)
     sequence, sequence_end = -1, 0
     for t in range(T):
         if t == sequence_end:
@@ -80,7 +79,7 @@ def forward_filter(log_likelihoods, initial, pi_bar, kappa_logit, lengths):
         top = log_likelihoods[t].max()
         for k in range(L):
             weights[k] = log_likelihoods[t, k] - top
-        exp_in_place(weights, L, scratch_a, scratch_b)
+        exp_in_place(weights, L)
         normaliser = 0.0
         for k in range(L):
             filtered[t, k] = predicted[k] * weights[k]

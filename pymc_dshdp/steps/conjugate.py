@@ -8,7 +8,7 @@ from pymc.util import get_random_generator, get_value_vars_from_user_vars
 from pymc_dshdp._compat import ChainStep
 from pymc_dshdp.emissions.base import families
 from pymc_dshdp.emissions.conjugate import ConjugateTerm, NotConjugate, find_conjugate
-from pymc_dshdp.steps._common import model_of
+from pymc_dshdp.steps._common import model_of, rehearse
 from pymc_dshdp.structure import has_op
 
 __all__ = ["ConjugateStep"]
@@ -72,6 +72,7 @@ class ConjugateStep(ChainStep):
         self.vars = [v for term in self._terms for v in term.values]
         self.blocked = blocked
         self.rng = get_random_generator(rng)
+        rehearse(self, model.initial_point() if initial_point is None else initial_point)
 
     def step(self, point):
         """Draw all variables; see the class."""

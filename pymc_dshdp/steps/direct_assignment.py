@@ -11,6 +11,7 @@ from rich.table import Column
 
 from pymc_dshdp.kernels import direct_assignment as kernels
 from pymc_dshdp.kernels.counts import empty_counts
+from pymc_dshdp.steps._common import rehearse
 from pymc_dshdp.steps.collapsed import KeptEmission, find_collapsed
 from pymc_dshdp.steps.states import (
     PriorSampler,
@@ -217,9 +218,11 @@ class DSBlockGibbs(StatesStep):
             raise ValueError(f"scan must be one of {SCANS}, received {scan!r}")
         self.collapse = collapse
         self.scan = scan
-        self._prepare(
+        start = self._prepare(
             vars, model, rng, initial_point, blocked, _DirectSampler, collapse=collapse, scan=scan
         )
+        rehearse(self, start, hold=0)
+        rehearse(self, start, tune=False)
 
     def step(self, point):
         """Draw the states and the transition block of each prior; see the class."""

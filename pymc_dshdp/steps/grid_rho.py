@@ -16,7 +16,7 @@ from pymc_dshdp._compat import ChainStep
 from pymc_dshdp.distributions import SelfPersistenceRV
 from pymc_dshdp.kernels import persistence as kernels
 from pymc_dshdp.kernels.slice import slice_sample
-from pymc_dshdp.steps._common import PathReader, select_priors
+from pymc_dshdp.steps._common import PathReader, rehearse, select_priors
 from pymc_dshdp.structure import (
     Reader,
     find_priors,
@@ -232,6 +232,7 @@ class GridRhoStep(ChainStep):
             self.vars += [model.rvs_to_values[rv] for rv in owned]
         self.blocked = blocked
         self.rng = get_random_generator(rng)
+        rehearse(self, start)
 
     def step(self, point):
         """Draw phi, eta and kappa of each prior; see the class."""

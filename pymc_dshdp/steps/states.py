@@ -134,7 +134,10 @@ class StatesStep(ChainStep):
     _state_class = StatesStepState
 
     def _prepare(self, vars, model, rng, initial_point, blocked, sampler=PriorSampler, **settings):
-        """Set up the priors of the given variables; ``settings`` go to each prior's sampler."""
+        """Set up the priors of the given variables; ``settings`` go to each prior's sampler.
+
+        Returns the point that the step starts from.
+        """
         model = modelcontext(model)
         vars = get_value_vars_from_user_vars(vars, model)
         start = model.initial_point() if initial_point is None else initial_point
@@ -161,6 +164,7 @@ class StatesStep(ChainStep):
         self.warned = False
         self._emission_values = _emission_values(model, priors, self._missing.rvs)
         self._set_hold([self])
+        return start
 
     def _truncation_warning(self, full):
         if self.tune:

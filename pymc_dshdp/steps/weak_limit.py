@@ -19,6 +19,7 @@ from pymc_dshdp.distributions import (
     TransitionRowsRV,
 )
 from pymc_dshdp.missing import is_missing_observation
+from pymc_dshdp.steps._common import rehearse
 from pymc_dshdp.steps.states import StatesStep, StatesStepState
 from pymc_dshdp.structure import has_op, role_of
 
@@ -123,7 +124,8 @@ class WeakLimitFFBS(StatesStep):
         ):
             raise ValueError(f"threads must be a positive integer or None, received {threads!r}")
         self.threads = None if threads is None else int(threads)
-        self._prepare(vars, model, rng, initial_point, blocked)
+        start = self._prepare(vars, model, rng, initial_point, blocked)
+        rehearse(self, start, hold=0, threads=1)  # no threads before a fork
 
     def step(self, point):
         """Draw the states and the transition block of each prior; see the class."""
