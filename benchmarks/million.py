@@ -1,10 +1,12 @@
-"""Long sequences: python -m benchmarks.million [frames].
+"""Long sequences: python -m benchmarks.million [frames] [--summary].
 
 One chain of the model with unknown means and covariances of 3 channels, 20 states: milliseconds
 of an iteration beside NumPy's ``exp`` over a table of the same size, and the peak memory of the
-process, measured in a process of its own.
+process, measured in a process of its own. With ``--summary`` a ``StateSummary`` takes in every
+draw's states, which are not stored.
 """
 
+import argparse
 import resource
 import subprocess
 import sys
@@ -14,17 +16,19 @@ import numpy as np
 from benchmarks.timing import milliseconds
 
 
-def measure(T, L=20, draws=8):
+def measure(T, summary, L=20, draws=8):
     """(milliseconds of an iteration, of exp, peak gigabytes) in this process."""
     import logging
     import warnings
 
     from benchmarks.workloads import sweep, vectors
+    from pymc_dshdp import StateSummary
 
     logging.getLogger("pymc").setLevel(logging.ERROR)
     warnings.filterwarnings("ignore")
     model, z, _ = vectors(T, L)
-    found = sweep(model, z, draws, var_names=["hmm_alpha", "niw_mu"])
+    callback = StateSummary(model) if summary else None
+    found = sweep(model, z, draws, var_names=["hmm_alpha", "niw_mu"], callback=callback)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     x = -np.random.default_rng(0).random((min(T, 1_000_000), L))
     out = np.empty_like(x)
@@ -32,21 +36,26 @@ def measure(T, L=20, draws=8):
     return found.milliseconds, floor, peak
 
 
-def in_a_child(T):
+def in_a_child(arguments):
     """Measure the same in a child process."""
-    command = [sys.executable, "-m", "benchmarks.million", str(T), "--here"]
+    command = [sys.executable, "-m", "benchmarks.million", *arguments, "--here"]
     out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return tuple(float(x) for x in out.split()[-3:])
 
 
 def main():
-    T = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
-    ours, floor, peak = measure(T) if "--here" in sys.argv else in_a_child(T)
-    if "--here" in sys.argv:
-        print(ours, floor, peak)
-    else:
-        print(f"{T:,} frames x 20 states x 3 channels, one thread: {ours:.0f} ms an iteration,")
-        print(f"np.exp of the table {floor:.0f} ms, ratio {ours / floor:.2f}, peak {peak:.2f} GB")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("frames", type=int, nargs="?", default=1_000_000)
+    parser.add_argument("--summary", action="store_true", help="with a StateSummary")
+    parser.add_argument("--here", action="store_true", help="in this process")
+    options = parser.parse_args()
+    if options.here:
+        print(*measure(options.frames, options.summary))
+        return
+    ours, floor, peak = in_a_child(sys.argv[1:])
+    print(f"{options.frames:,} frames x 20 states x 3 channels, one thread: {ours:.0f} ms")
+    print(f"an iteration, np.exp of the table {floor:.0f} ms, ratio {ours / floor:.2f}", end="")
+    print(f", peak {peak:.2f} GB")
 
 
 if __name__ == "__main__":

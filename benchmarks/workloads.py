@@ -116,8 +116,13 @@ def vectors(T=1_000_000, L=20, d=3):
     return model, z, y
 
 
-def sweep(model, z, draws, var_names=None, threads=1):
-    """Sample from the true path on and time every iteration; returns a ``Sweep``."""
+def sweep(model, z, draws, var_names=None, threads=1, callback=None):
+    """Sample from the true path on and time every iteration, with a callback's share of it.
+
+    Returns
+    -------
+    Sweep
+    """
     captured = []
 
     def path_sampler(update, point):
@@ -150,6 +155,8 @@ def sweep(model, z, draws, var_names=None, threads=1):
         with stopwatch(places) as spent, model:
 
             def stamp(trace, draw):
+                if callback is not None:
+                    callback(trace, draw)
                 stamps.append((time.perf_counter(), *spent.values()))
 
             pm.sample(

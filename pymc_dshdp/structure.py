@@ -308,13 +308,16 @@ def in_values(model, nodes):
 
 
 def point_function(graphs, inputs=()):
-    """Compile graphs in value variables to ``f(point, *inputs) -> list``, in numba mode."""
-    free = [
-        v
-        for v in explicit_graph_inputs(graphs)
-        if v not in inputs and not isinstance(v, (Constant, SharedVariable))
-    ]
+    """Compile graphs in value variables to ``f(point, *inputs) -> list``, in numba mode.
+
+    Graphs of constants alone are evaluated once. Every call returns new arrays.
+    """
+    varying = [v for v in explicit_graph_inputs(graphs) if not isinstance(v, Constant)]
+    free = [v for v in varying if v not in inputs and not isinstance(v, SharedVariable)]
     function = compile_pymc([*inputs, *free], graphs, mode="NUMBA", on_unused_input="ignore")
+    if not (varying or inputs):
+        constants = function()
+        return lambda point: [np.copy(x) for x in constants]
     names = [v.name for v in free]
     return lambda point, *values: function(*values, *(point[name] for name in names))
 
