@@ -257,11 +257,14 @@ def test_segments_refuse(argument, kwargs, error, message):
 
 
 def test_impossible_sequences():
-    """Draws in which a sequence is impossible are left out of it; none left is an error."""
+    """Draws in which a sequence is impossible are left out of it; none left is an error.
+
+    Fails if of several impossible sequences only the first is scored so.
+    """
     with pm.Model(coords={"state": range(2)}) as model:
-        z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", dims="state"), lengths=[2, 1])
+        z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", dims="state"), lengths=[2, 1, 1])
         top = pm.Gamma("top", 2.0, 1.0, dims="state")
-        pm.Uniform("y", 0.0, top[z], observed=np.array([0.5, 2.0, 0.1]))
+        pm.Uniform("y", 0.0, top[z], observed=np.array([0.5, 2.0, 0.1, 2.0]))
     result = posterior_of(model, draws=2)
     post = result["posterior"]
     post["top"] = post["top"].copy(data=[[[3.0, 1.0], [1.0, 0.8]]])
@@ -270,6 +273,8 @@ def test_impossible_sequences():
     assert float(found[1, 0]) == 1.0
     scores = dshdp.filter_states(model, result)["log_predictive"].values[0]
     assert np.isfinite(scores[0]).all() and np.isneginf(scores[1, 1]) and np.isfinite(scores[1, 2])
+    held_out = dshdp.held_out_log_likelihood(model, result)["log_likelihood"][0]
+    np.testing.assert_allclose(held_out, np.add.reduceat(scores, [0, 2, 3], axis=1))
     post["top"] = post["top"].copy(data=[[[1.0, 1.0], [1.0, 0.8]]])
     with pytest.raises(ValueError, match="sequence of time point 0 has probability 0 in every"):
         dshdp.smooth(model, result)

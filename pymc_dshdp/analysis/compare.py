@@ -90,8 +90,9 @@ def _scores(draws):
     log(W_T / S) over a sequence.
     """
     log_predictive = []
-    for _, table, initial, P in draws:
-        log_predictive.append(filter_with_scores(table, initial, P, draws.lengths)[1])
+    for _, table, initial, transitions in draws:
+        _, scores = filter_with_scores(table, initial, transitions, draws.lengths)
+        log_predictive.append(scores)
     log_predictive = np.array(log_predictive)
     n = len(log_predictive)
     one_step = logsumexp(log_predictive, axis=0) - np.log(n)

@@ -89,9 +89,9 @@ def smooth(model, idata, *, observed=None, lengths=None, states=None, thin=1):
     """
     draws = PosteriorDraws(model, idata, observed, lengths, states, thin, latent=observed is None)
     average = _Average(draws)
-    for _, table, initial, P in draws:
-        filtered, _ = filter_with_scores(table, initial, P, draws.lengths)
-        average.add(smooth_backward(filtered, P, draws.lengths))
+    for _, table, initial, transitions in draws:
+        filtered, _ = filter_with_scores(table, initial, transitions, draws.lengths)
+        average.add(smooth_backward(filtered, transitions, draws.lengths))
     return draws.data_array(average.result(), "probability", state=True)
 
 
@@ -129,8 +129,8 @@ def filter_states(model, idata, *, observed=None, lengths=None, states=None, thi
     draws = PosteriorDraws(model, idata, observed, lengths, states, thin)
     average = _Average(draws)
     scores = np.empty((*draws.draws_shape, draws.lengths.sum()))
-    for index, table, initial, P in draws:
-        filtered, scores[index] = filter_with_scores(table, initial, P, draws.lengths)
+    for index, table, initial, transitions in draws:
+        filtered, scores[index] = filter_with_scores(table, initial, transitions, draws.lengths)
         average.add(filtered)
     score = logsumexp(scores, axis=(0, 1)) - np.log(scores.shape[0] * scores.shape[1])
     return xr.Dataset(
@@ -168,10 +168,8 @@ def viterbi(model, idata, *, observed=None, lengths=None, states=None, thin=1):
     """
     draws = PosteriorDraws(model, idata, observed, lengths, states, thin, latent=observed is None)
     best = -np.inf, None, None
-    for index, table, initial, P in draws:
-        with np.errstate(divide="ignore"):
-            initial, P = np.log(initial), np.log(P)
-        path, log_joint = most_probable_path(table, initial, P, draws.lengths)
+    for index, table, initial, transitions in draws:
+        path, log_joint = most_probable_path(table, initial, transitions, draws.lengths)
         if log_joint.sum() > best[0]:
             best = log_joint.sum(), index, path
     if best[1] is None:

@@ -1,4 +1,4 @@
-"""What each posterior draw says about the hidden states of some data: table, pi_init and P."""
+"""What each posterior draw says about the hidden states of some data: table, pi_init and P_t."""
 
 import numpy as np
 import pandas as pd
@@ -7,13 +7,13 @@ import pytensor.tensor as pt
 import xarray as xr
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
+from scipy.special import expit
 
 from pymc_dshdp.analysis.other_data import on_other_data
 from pymc_dshdp.analysis.result import read_posterior
 from pymc_dshdp.distributions import HiddenPathRV
-from pymc_dshdp.kernels import varying
-from pymc_dshdp.kernels.messages import forward_filter
-from pymc_dshdp.kernels.transitions import transition_matrix
+from pymc_dshdp.kernels.decoding import Transitions
+from pymc_dshdp.kernels.varying import kappa_rows
 from pymc_dshdp.loglik import LogLikelihoodTable, terms_involving
 from pymc_dshdp.missing import MissingValues
 from pymc_dshdp.structure import (
@@ -24,7 +24,7 @@ from pymc_dshdp.structure import (
     point_function,
 )
 
-__all__ = ["PosteriorDraws", "chosen_states", "thinned", "transition_matrices"]
+__all__ = ["PosteriorDraws", "chosen_states", "thinned", "transitions_of"]
 
 
 class PosteriorDraws:
@@ -85,44 +85,14 @@ class PosteriorDraws:
         self._values = {v.name: model.rvs_to_values[v] for v, _ in terms if v in model.observed_RVs}
         graphs = [g for _, g in terms]
         self._to_point = _point_builder(model, z, prior, graphs, posterior, start)
-        self._logit_kappa = point_function([logit_node(model, prior.kappa)])
-        self._prior = prior
+        self._transitions = _transitions_reader(model, prior, self.shape)
+        self._initial = prior.pi_init.name
 
     def __iter__(self):
-        """Yield ((chain, draw), log_likelihoods (T, L), pi_init, P) draw by draw, by position.
-
-        Raises
-        ------
-        ValueError
-            If there is no one P because kappa varies with time.
-        """
-        if self._prior.varies:
-            raise ValueError(
-                f"the self-persistence of {self.name!r} varies with time, for which only "
-                "held_out_log_likelihood is available"
-            )
+        """Yield ((chain, draw), log_likelihoods (T, L), pi_init, Transitions), by position."""
         for index in np.ndindex(self.draws_shape):
             point = self._to_point(*index)
-            P = transition_matrix(*self._persistence_and_rows(point))
-            yield index, self._table(point), point[self._prior.pi_init.name], P
-
-    def _persistence_and_rows(self, point):
-        [logit] = self._logit_kappa(point)
-        return np.asarray(logit, "float64"), point[self._prior.pi_bar.name]
-
-    def log_marginals(self):
-        """Yield ((chain, draw), log p(y) by sequence, first impossible time or -1)."""
-        for index in np.ndindex(self.draws_shape):
-            point = self._to_point(*index)
-            table, initial = self._table(point), point[self._prior.pi_init.name]
-            logit, pi_bar = self._persistence_and_rows(point)
-            if self._prior.varies:
-                rows = varying.kappa_rows(logit, self.shape)
-                found = varying.forward_filter(table, initial, pi_bar, rows, self.lengths)
-            else:
-                P = transition_matrix(logit, pi_bar)
-                found = forward_filter(table, initial, P, self.lengths)
-            yield index, *found[1:]
+            yield index, self._table(point), point[self._initial], self._transitions(point)
 
     def observed_values(self):
         """Observed values that depend on the states, by name."""
@@ -161,28 +131,13 @@ class PosteriorDraws:
         return xr.DataArray(values.reshape(*lead, *self.shape, *trail), coords, dims, name)
 
 
-def transition_matrices(model, z, prior, posterior):
-    """``f(chain, draw) -> P`` of the posterior, by position.
-
-    Raises
-    ------
-    ValueError
-        If there is no one P because kappa varies with time.
-    """
-    if prior.varies:
-        raise ValueError(
-            f"the self-persistence of {z.name!r} varies with time, so that its future values are "
-            "not known; forecasts are for a kappa of shape (n_states,)"
-        )
-    to_point = _point_builder(model, z, prior, [], posterior, model.initial_point())
-    logit_kappa = point_function([logit_node(model, prior.kappa)])
-
-    def matrix(chain, draw):
-        point = to_point(chain, draw)
-        [logit] = logit_kappa(point)
-        return transition_matrix(np.asarray(logit, "float64"), point[prior.pi_bar.name])
-
-    return matrix
+def transitions_of(model, z, posterior):
+    """``f(chain, draw) -> Transitions`` of the posterior over the times of a model, by position."""
+    prior, _ = chosen_states(model, z.name)
+    start = model.initial_point()
+    to_point = _point_builder(model, z, prior, [], posterior, start)
+    read = _transitions_reader(model, prior, start[model.rvs_to_values[z].name].shape)
+    return lambda chain, draw: read(to_point(chain, draw))
 
 
 def thinned(idata, thin):
@@ -291,3 +246,17 @@ def _point_builder(model, z, prior, graphs, posterior, start):
         return {value.name: np.asarray(x) for value, x in zip(values, out, strict=True)}
 
     return to_point
+
+
+def _transitions_reader(model, prior, shape):
+    """``f(point) -> Transitions`` along the flattened states of a shape."""
+    logit_kappa = point_function([logit_node(model, prior.kappa)])
+
+    def read(point):
+        logit = np.asarray(logit_kappa(point)[0], "float64")
+        rows = kappa_rows(logit, shape) if prior.varies else logit[None]
+        return Transitions(
+            expit(rows), expit(-rows), np.asarray(point[prior.pi_bar.name], order="C")
+        )
+
+    return read

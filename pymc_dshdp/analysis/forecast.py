@@ -7,7 +7,7 @@ from pymc.pytensorf import find_rng_nodes, reseed_rngs
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.traversal import ancestors
 
-from pymc_dshdp.analysis.draws import chosen_states, thinned, transition_matrices
+from pymc_dshdp.analysis.draws import chosen_states, thinned, transitions_of
 from pymc_dshdp.analysis.other_data import (
     observed_on_states,
     on_other_data,
@@ -34,10 +34,11 @@ def forecast(
 ):
     r"""Draw the states and observations that follow the data, one future per posterior draw.
 
-    With the parameters, the rows P and the last state :math:`z_T` of each draw,
+    With the parameters, the rows of P and the last state :math:`z_T` of each draw,
     :math:`z_{T+h} \sim P[z_{T+h-1}]` and :math:`y_{T+h} \sim f(\theta_{z_{T+h}})`: draws from
     the posterior predictive distribution of the future, one sequence after each sequence of the
-    data. ``SwitchingVAR`` continues from its last rows.
+    data. ``SwitchingVAR`` continues from its last rows. Where kappa varies with time, P is that of
+    T + h: kappa at the future values of its covariates.
 
     Parameters
     ----------
@@ -48,7 +49,7 @@ def forecast(
         Number of time points ahead; may be left out with ``forecast_model``.
     covariates : dict, optional
         Future values of ``pm.Data`` by name, of shape (horizon, ...), or (n_sequences, horizon,
-        ...) after several sequences.
+        ...) after several sequences; (horizon, ...) of what a batch of sequences has in common.
     forecast_model : pymc.Model, optional
         The model declared again on horizon-length data with the same names, for a likelihood
         that cannot be extended by itself. Its observed values are not used; all that depends on
@@ -72,7 +73,7 @@ def forecast(
     ValueError
         Naming the argument, or the likelihood that cannot be extended and the way out.
     """
-    prior, z = chosen_states(model, states)
+    _, z = chosen_states(model, states)
     posterior = thinned(idata, thin)
     if z.name not in posterior:
         raise ValueError(
@@ -89,15 +90,18 @@ def forecast(
     rng = np.random.default_rng(random_seed)
     shape = posterior.sizes["chain"], posterior.sizes["draw"]
     last = posterior[z.name].values.reshape(*shape, -1)[..., np.cumsum(lengths) - 1]
-    transitions = transition_matrices(model, z, prior, posterior)
+    transitions = transitions_of(layout.model, layout.z, posterior)
     generate = _Generator(layout, posterior)
     paths = np.empty((*shape, lengths.size, layout.horizon), np.int64)
     drawn = {name: [] for name in generate.names}
     for index in np.ndindex(shape):
-        P = transitions(*index)
+        stay, leave, pi_bar = transitions(*index)
+        stay, leave = layout.rows(stay), layout.rows(leave)
         for n, state in enumerate(last[index]):
             for h in range(layout.horizon):
-                paths[(*index, n, h)] = state = choose(P[state], rng.random())
+                row = leave[n, h, state] * pi_bar[state]
+                row[state] += stay[n, h, state]
+                paths[(*index, n, h)] = state = choose(row, rng.random())
         for name, values in zip(drawn, generate(index, paths[index], rng), strict=True):
             drawn[name].append(layout.kept(values))
     single = lengths.size == 1
@@ -132,8 +136,14 @@ class _Layout:
     def kept(self, values):
         """Give an observed variable as (N, H, ...)."""
         values = np.asarray(values)
-        trail = values.shape[self.z.type.ndim :]
-        values = values.reshape(*self._shape, *trail)
+        return self._ahead(values.reshape(*self._shape, *values.shape[self.z.type.ndim :]))
+
+    def rows(self, values):
+        """Give values (R, L), one row for all times or one for each, as (N, H, L)."""
+        rows = np.broadcast_to(values, (np.prod(self._shape), values.shape[-1]))
+        return self._ahead(rows.reshape(*self._shape, -1))
+
+    def _ahead(self, values):
         return values[:, self._front : self._front + self.horizon]
 
 
@@ -191,24 +201,28 @@ def _extended(model, z, lengths, horizon, covariates):
     for name, future in covariates.items():
         if not isinstance(model.named_vars.get(name), SharedVariable):
             raise ValueError(f"covariates has {name!r}, which is not a pm.Data of the model")
+        now = model[name].get_value(borrow=True).shape
+        common = batch and now[:2] != (N, lengths[0])  # to the sequences of a batch
+        lead = (horizon,) if common or (N == 1 and not batch) else (N, horizon)
         future = np.asarray(future)
-        future = future[None] if N == 1 and not batch else future
-        if future.shape[:2] != (N, horizon):
+        if future.shape[: len(lead)] != lead:
             raise ValueError(
-                f"covariates[{name!r}] must have shape ({'' if N == 1 else f'{N}, '}{horizon}, "
-                f"...), received {np.shape(covariates[name])}"
+                f"covariates[{name!r}] must have shape ({', '.join(map(str, lead))}, ...), "
+                f"received {future.shape}"
             )
-        pads = ((0, 0), (front, extra), *[(0, 0)] * (future.ndim - 2))
-        data[name] = laid_out(np.pad(future, pads, mode="edge"), future.shape[2:])
+        pads = [(0, 0)] * future.ndim
+        pads[len(lead) - 1] = front, extra
+        future = np.pad(future, pads, mode="edge")
+        data[name] = future if common else laid_out(future, future.shape[len(lead) :])
     try:
         moved = on_other_data(model, z, data, None if batch else [total] * N)
     except ValueError as error:
         raise ValueError(
-            f"The model cannot be extended by itself: {error} For a forecast, let covariates be "
-            "pm.Data and pass their future values as covariates={...}, or pass forecast_model=, "
-            "the model declared again on data of the horizon's length. If the mean depends on past "
-            "observations, as in phi[z] * y[t-1], declare the likelihood as SwitchingVAR, whose "
-            "lags follow the forecast."
+            f"The model cannot be extended by itself: {str(error).removesuffix('.')}. For a "
+            "forecast, let covariates be pm.Data and pass their future values as covariates={...}, "
+            "or pass forecast_model=, the model declared again on data of the horizon's length. If "
+            "the mean depends on past observations, as in phi[z] * y[t-1], declare the likelihood "
+            "as SwitchingVAR, whose lags follow the forecast."
         ) from error
     return _Layout(moved, chosen_states(moved, z.name)[1], N, horizon, front, extra)
 

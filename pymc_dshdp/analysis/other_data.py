@@ -1,8 +1,8 @@
 """A model moved to other data: its hidden states and what depends on them, declared again.
 
 Whatever has the length of the data must come from data that are replaced: observed values and
-``pm.Data``. A graph that holds anything else of the old length does not fit, and is refused by
-name.
+``pm.Data``, of the likelihoods and of the self-persistence. A graph that holds anything else of the
+old length does not fit, and is refused by name.
 """
 
 import warnings
@@ -214,8 +214,9 @@ def _refuse_old_covariates(model, z, followers, memo, shape):
     ]
     if shape != old and left:
         raise ValueError(
-            f"the states {z.name!r} now have shape {shape}, but {left}, on which observations "
-            f"depend, still have the times of shape {old}; give their values at the new times too"
+            f"the states {z.name!r} now have shape {shape}, but {left}, on which they or their "
+            f"observations depend, still have the times of shape {old}; give their values at the "
+            "new times too"
         )
 
 
@@ -272,12 +273,32 @@ def _old_shape(model, rv):
 
 def _states(model, z, lengths, size, memo):
     """Copy of the states, with other lengths and none of them known."""
-    parameters = rebuilt(z.owner.inputs[2:5], memo, model.basic_RVs)
-    parameters = [*parameters, pt.constant(lengths), pt.constant(NOTHING_KNOWN)]
+    kappa = _self_persistence(model, z, (*(size or ()), int(lengths.sum())), memo)
+    parameters = [*z.owner.inputs[2:4], kappa, pt.constant(lengths), pt.constant(NOTHING_KNOWN)]
     rng = pytensor.shared(np.random.default_rng())
     out = z.owner.op.make_node(rng, size, *parameters).outputs[1]
     out.tag.dshdp = z.tag.dshdp
     return out
+
+
+def _self_persistence(model, z, times, memo):
+    """Self-persistence of the new states: constant, or a row for each of their times."""
+    kappa = z.owner.inputs[4]
+    try:
+        [moved] = rebuilt([kappa], memo, model.basic_RVs)
+        before, now = (tuple(shape[:-1]) for shape in _evaluate([kappa.shape, moved.shape]))
+        fits = all(n == t or n == b == 1 for n, b, t in zip(now, before, times, strict=True))
+    except Exception:  # whatever PyTensor says of shapes that clash
+        fits = False
+    if not fits:
+        data = [v.name for v in model.data_vars if v.type.ndim and v in set(ancestors([kappa]))]
+        why = f"it depends on {data}, whose values must be given at the new times"
+        _refuse(
+            z.name,
+            f"has a self-persistence kappa that does not have a row for each of the new times, of "
+            f"shape {times}: {why if data else 'it depends on no pm.Data'}",
+        )
+    return moved
 
 
 def _coords(model, z, size, lengths):

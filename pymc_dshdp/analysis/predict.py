@@ -5,6 +5,7 @@ import xarray as xr
 from scipy.special import logsumexp
 
 from pymc_dshdp.analysis.draws import PosteriorDraws
+from pymc_dshdp.kernels.decoding import filter_with_scores
 
 __all__ = ["held_out_log_likelihood"]
 
@@ -13,7 +14,7 @@ def held_out_log_likelihood(model, idata, *, observed=None, lengths=None, states
     r"""Log-likelihood of other data under each posterior draw, the hidden path summed out.
 
     For each draw :math:`\log p(y^\mathrm{test} \mid \theta, P, \pi_\mathrm{init})` by the forward
-    algorithm, with that draw's own emission parameters, transition matrix and initial
+    algorithm, with that draw's own emission parameters, transition probabilities and initial
     distribution; every sequence starts from pi_init and its first observation counts.
 
     Parameters
@@ -26,10 +27,11 @@ def held_out_log_likelihood(model, idata, *, observed=None, lengths=None, states
         Posterior of the model of the training data.
     observed : dict, optional
         Test data by the name of the observed variable or of the ``pm.Data`` that holds it, and
-        new values of other ``pm.Data`` (covariates). The model itself is left as it is. Arrays
-        of the shapes of the training data always serve; other lengths where the likelihood's
-        parameters are functions of ``theta[z]`` and of the ``pm.Data`` given. Masked arrays as
-        in sampling.
+        new values of other ``pm.Data`` (covariates of the likelihood, or of a kappa that varies
+        with time). The model itself is left as it is. Arrays of the shapes of the training data
+        always serve; other lengths where the likelihood's parameters are functions of
+        ``theta[z]`` and of the ``pm.Data`` given, and a kappa that varies of the latter. Masked
+        arrays as in sampling.
     lengths : sequence of int, optional
         Sequence lengths of ``observed``. Default: those of the model, or one sequence.
     states : str, optional
@@ -51,13 +53,11 @@ def held_out_log_likelihood(model, idata, *, observed=None, lengths=None, states
         model cannot be moved to ``observed``; the message says which form to use instead.
     """
     draws = PosteriorDraws(model, idata, observed, lengths, states, thin)
-    lengths = draws.lengths
-    out = np.empty((*draws.draws_shape, len(lengths)))
-    for index, log_marginal, impossible in draws.log_marginals():
-        if impossible >= 0:
-            owner = np.searchsorted(np.cumsum(lengths), impossible, side="right")
-            log_marginal = np.where(np.arange(len(lengths)) == owner, -np.inf, log_marginal)
-        out[index] = log_marginal
+    starts = np.cumsum(draws.lengths) - draws.lengths
+    out = np.empty((*draws.draws_shape, len(starts)))
+    for index, table, initial, transitions in draws:
+        _, scores = filter_with_scores(table, initial, transitions, draws.lengths)
+        out[index] = np.add.reduceat(scores, starts)
     total = out.sum(axis=2)
     return xr.Dataset(
         {

@@ -23,7 +23,14 @@ from pymc_dshdp.kernels.random import copy_probability, sigmoid
 def kappa_rows(kappa_logit, shape):
     """Lay out rows (..., T, L) along the flattened states of a shape; contiguous (T_all, L)."""
     L = kappa_logit.shape[-1]
-    return np.ascontiguousarray(np.broadcast_to(kappa_logit, (*shape, L)).reshape(-1, L))
+    try:
+        rows = np.broadcast_to(kappa_logit, (*shape, L))
+    except ValueError as error:
+        raise ValueError(
+            f"kappa has rows for times of shape {kappa_logit.shape[:-1]}, but the states have "
+            f"shape {shape}; set its covariates for the same times"
+        ) from error
+    return np.ascontiguousarray(rows.reshape(-1, L))
 
 
 @njit(cache=True, nogil=True)

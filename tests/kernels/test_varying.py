@@ -108,5 +108,7 @@ def test_rows_of_a_batch(shape):
     rows = varying.kappa_rows(logit, shape)
     assert rows.flags.c_contiguous
     np.testing.assert_array_equal(rows, np.tile(logit, (np.prod(shape) // 4, 1)))
-    with pytest.raises(ValueError):
+    with pytest.raises(
+        ValueError, match=r"rows for times of shape \(3,\), but the states have shape"
+    ):
         varying.kappa_rows(logit[:3], shape)
