@@ -8,7 +8,15 @@ from pytensor.tensor.random.basic import CategoricalRV
 from scipy.cluster.vq import kmeans2, vq
 from scipy.optimize import linear_sum_assignment
 
-__all__ = ["initial_path", "is_default_start", "observed_data", "standardised"]
+from pymc_dshdp.structure import is_cast
+
+__all__ = [
+    "initial_path",
+    "is_default_start",
+    "observed_data",
+    "refuse_fractions",
+    "standardised",
+]
 
 LARGEST_SAMPLE = 20_000
 
@@ -89,19 +97,46 @@ def _with_neighbours(x):
 
 
 def observed_data(model, variable):
-    """(array, "categories" | "numbers") of an observed variable, else (None, None)."""
+    """(array, "categories" | "numbers") of an observed variable, else (None, None).
+
+    Raises
+    ------
+    ValueError
+        If there is NaN among the data, or a fraction among those of a likelihood of integers.
+    """
     if variable not in model.observed_RVs:
         return None, None
     value = model.rvs_to_values[variable]
-    data = np.asarray(value.data if isinstance(value, Constant) else value.eval())
+    given = value.owner.inputs[0] if is_cast(value) else value
+    data = np.asarray(given.data if isinstance(given, Constant) else given.eval())
     if np.issubdtype(data.dtype, np.floating) and np.isnan(data).any():
         where = tuple(int(i) for i in np.argwhere(np.isnan(data))[0])
         raise ValueError(
             f"{variable.name!r} has NaN at position {where} of its observed data; pass missing "
             "values as a NumPy masked array, np.ma.masked_invalid(data)"
         )
+    refuse_fractions(variable.name, data, value.dtype)
+    data = data.astype(value.dtype, copy=False)
     kind = "categories" if isinstance(variable.owner.op, CategoricalRV) else "numbers"
     return data, kind
+
+
+def refuse_fractions(name, data, dtype):
+    """Raise if data are not integers where a likelihood has them cast to an integer dtype.
+
+    PyMC casts arrays before they can be seen here; what is in ``pm.Data`` it casts in the graph.
+    """
+    data = np.ma.filled(data, 0)
+    if np.dtype(dtype).kind not in "iu" or data.dtype.kind != "f":
+        return
+    wrong = np.argwhere(~np.isfinite(data) | (data != np.floor(data)))
+    if wrong.size:
+        where = tuple(int(i) for i in wrong[0])
+        raise ValueError(
+            f"{name!r} has {data[where]:g} at position {where} of its observed data, but its "
+            "likelihood is of integers, and PyMC would cut off the fraction; give integers, as "
+            "np.round(data), or a likelihood of real numbers"
+        )
 
 
 def standardised(data, kind, time, T):

@@ -15,7 +15,8 @@ from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.traversal import ancestors, explicit_graph_inputs
-from pytensor.tensor.elemwise import DimShuffle
+from pytensor.scalar import Cast
+from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.random.op import RNGConsumerOp
 from pytensor.tensor.shape import SpecifyShape
 
@@ -35,6 +36,11 @@ __all__ = ["PriorVariables", "Reader", "find_priors"]
 def has_op(variable, op_type):
     """Whether a variable is the output of an Op of the given type."""
     return variable.owner is not None and isinstance(variable.owner.op, op_type)
+
+
+def is_cast(variable):
+    """Whether a variable is another one in a different dtype."""
+    return has_op(variable, Elemwise) and isinstance(variable.owner.op.scalar_op, Cast)
 
 
 def densities(model):

@@ -5,9 +5,11 @@ import pandas as pd
 import polars as pl
 import pymc as pm
 import pytensor
+import pytensor.tensor as pt
 import pytest
 import xarray as xr
 from models import python_graphs, sample
+from pymc.exceptions import SamplingError
 
 import pymc_dshdp as dshdp
 
@@ -143,3 +145,82 @@ def test_covariates_of_sequences_and_of_times():
         mean = np.multiply.outer(np.broadcast_to(x, (2, 3)), slopes)
         expected = -0.5 * (y[..., None] - mean) ** 2 - 0.5 * np.log(2 * np.pi)
         np.testing.assert_allclose(table, expected.reshape(6, 2))
+
+
+POINTS = np.array([0.0, 1.0, 2.5, 1.0, 0.0, 1.0])
+PAIRS = np.column_stack([POINTS, 3.0 - POINTS])
+LIKELIHOODS = {
+    "poisson": lambda z, y: pm.Poisson("y", RATES[z], observed=y),
+    "bernoulli": lambda z, y: pm.Bernoulli("y", RATES[z], observed=y),
+    "binomial": lambda z, y: pm.Binomial("y", 5, RATES[z], observed=y),
+    "negative binomial": lambda z, y: pm.NegativeBinomial("y", RATES[z], 1.0, observed=y),
+    "zero-inflated": lambda z, y: pm.ZeroInflatedPoisson("y", 0.5, RATES[z], observed=y),
+    "categorical": lambda z, y: pm.Categorical("y", ROWS[z], observed=y),
+    "multinomial": lambda z, y: pm.Multinomial("y", 3, ROWS[z], observed=y),
+}
+RATES = pt.as_tensor(np.array([0.2, 0.7]))
+ROWS = pt.as_tensor(np.array([[0.2, 0.8], [0.7, 0.3]]))
+
+
+def step_on(likelihood, held):
+    """A model and its states step, where ``held()`` declares the data of the likelihood."""
+    with pm.Model() as model:
+        z = dshdp.HiddenStates("z", dshdp.FixedTransitions("hmm", n_states=2), length=6)
+        LIKELIHOODS[likelihood](z, held())
+        return model, dshdp.WeakLimitFFBS([z])
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+def test_fractions_for_a_likelihood_of_integers(likelihood):
+    """In pm.Data. Fails if they are looked for behind the cast, where 2.5 is 2."""
+    data = PAIRS if likelihood == "multinomial" else POINTS
+    where = r"\(2, 0\)" if likelihood == "multinomial" else r"\(2,\)"
+    with pytest.raises(ValueError, match=f"'y' has 2.5 at position {where} of its obs.*np.round"):
+        step_on(likelihood, lambda: pm.Data("data", data))
+
+
+@pytest.mark.parametrize("likelihood", ["poisson", "binomial", "negative binomial", "categorical"])
+def test_negative_data_of_a_likelihood_of_integers(likelihood):
+    """In pm.Data. Fails if fractions are looked for above 0 only: -0.5 would be read as 0."""
+    data = np.minimum(POINTS, 1.0)
+    for value, message in (
+        (-0.5, "'y' has -0.5 at"),
+        (-1.0, "of '?y'? is (impossible|-inf in ev)"),
+    ):
+        data[2] = value
+        with pytest.raises((ValueError, SamplingError), match=message):
+            step_on(likelihood, lambda: pm.Data("data", data))
+
+
+def test_where_fractions_are_seen():
+    """In tensors, in parts of pm.Data and after pm.set_data; whole numbers and booleans pass."""
+    message = "'y' has 2.5 at position"
+    for held in (
+        lambda: pt.as_tensor(POINTS),
+        lambda: pm.Data("data", np.append(POINTS, 0.5))[:6],
+        lambda: pm.Data("data", POINTS.reshape(2, 3)).ravel(),
+    ):
+        with pytest.raises(ValueError, match=message + r" \(2,\)"):
+            step_on("poisson", held)
+    for held in (
+        lambda: pm.math.floor(pm.Data("data", POINTS)),
+        lambda: pm.Data("data", POINTS) > 1.0,
+    ):
+        step_on("poisson", held)
+    model, _ = step_on("poisson", lambda: pm.Data("data", np.floor(POINTS)))
+    with model:
+        pm.set_data({"data": POINTS})
+        with pytest.raises(ValueError, match=message):
+            dshdp.WeakLimitFFBS([model["z"]])
+
+
+def test_fractions_in_other_data():
+    """Fails if the dtype of pm.Data decides, or PyMC casts them first."""
+    for held in (
+        lambda: pm.Data("data", np.floor(POINTS)),
+        lambda: pm.Data("data", np.floor(POINTS))[:],
+    ):
+        model, _ = step_on("poisson", held)
+        nothing = {"posterior": xr.Dataset(coords={"chain": [0], "draw": [0]})}
+        with pytest.raises(ValueError, match=r"'y' has 2.5 at position \(2,\)"):
+            dshdp.smooth(model, nothing, observed={"data": POINTS})

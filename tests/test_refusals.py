@@ -24,14 +24,27 @@ def rows():
 
 @pytest.fixture(scope="module")
 def names():
-    """What the rows of the table speak of: a model of counts, and a result of it."""
-    truth = np.repeat([0, 1, 2], 4)
+    """What the rows of the table speak of: models of counts, and a result of one."""
+    truth, counts = np.repeat([0, 1, 2], 4), np.arange(12.0)
+    model = counts_model(lambda: counts.astype(int))
+    counts[1] = 2.5
+    return {
+        "np": np,
+        "pm": pm,
+        "model": model,
+        "fractional": counts_model(lambda: pm.Data("counts", counts)),
+        "z": model["z"],
+        "idata": result(truth, 4, chains=2, draws=5),
+        "truth": truth,
+    }
+
+
+def counts_model(observed):
     with pm.Model() as model:
         z = dshdp.HiddenStates("z", dshdp.FixedTransitions("hmm", n_states=4), length=12)
         rate = pm.Gamma("rate", 1.0, 1.0, shape=4)
-        pm.Poisson("y", rate[z], observed=np.arange(12))
-    idata = result(truth, 4, chains=2, draws=5)
-    return {"np": np, "pm": pm, "model": model, "z": z, "idata": idata, "truth": truth}
+        pm.Poisson("y", rate[z], observed=observed())
+    return model
 
 
 def test_every_public_function_is_in_the_table():
@@ -45,7 +58,7 @@ def test_row(name, arguments, message, names):
         if name in PRIORS:
             states = "" if "n_states" in arguments else "n_states=3, "
             call = f"f('hmm', {states}{arguments})"
-        elif name == "HiddenStates" or name in STEPS:
+        elif name == "HiddenStates" or (name in STEPS and not arguments.startswith("[")):
             names["prior"] = dshdp.DSHDP("hmm", n_states=3)
             call = f"f('z', prior, {arguments})"
             if name in STEPS:

@@ -17,8 +17,6 @@ from pytensor.compile.mode import Mode
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant
 from pytensor.graph.traversal import ancestors, io_toposort
-from pytensor.scalar import Cast
-from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.subtensor import AdvancedSubtensor
 
@@ -27,7 +25,8 @@ from pymc_dshdp.distributions.path import NOTHING_KNOWN
 from pymc_dshdp.emissions.autoregression import SwitchingVARRV
 from pymc_dshdp.emissions.likelihood import concrete_shape
 from pymc_dshdp.missing import is_missing_observation
-from pymc_dshdp.structure import densities, has_op
+from pymc_dshdp.starting import refuse_fractions
+from pymc_dshdp.structure import densities, has_op, is_cast
 
 __all__ = ["observed_on_states", "on_other_data", "original_name", "rebuilt"]
 
@@ -64,6 +63,8 @@ def on_other_data(model, z, observed, lengths=None):
     containers, values = _replacements(model, z, followers, observed)
     memo = {v: pt.constant(np.ma.filled(x, 0).astype(v.dtype)) for v, x in containers.items()}
     values = {rv: _value(model, rv, values, containers, memo) for rv in followers}
+    for rv, value in values.items():
+        refuse_fractions(original_name(model, rv), value, rv.dtype)
     lengths, size = _layout(model, z, followers[0], values[followers[0]], lengths, memo)
     _refuse_old_covariates(model, z, followers, memo, (*(size or ()), int(lengths.sum())))
     moved_z = _states(model, z, lengths, size, memo)
@@ -156,7 +157,7 @@ def _refuse(name, why):
 
 def _source(value):
     """Return what holds the data of an observed variable, behind a cast."""
-    while has_op(value, Elemwise) and isinstance(value.owner.op.scalar_op, Cast):
+    while is_cast(value):
         value = value.owner.inputs[0]
     return value
 
