@@ -165,7 +165,7 @@ FUTURE = np.array([[-3.0, 3.0, -3.0], [3.0, -3.0, 2.0]])
 
 def test_forecast(model):
     """Fails if kappa_{h-1} is used to h, or the rows of one sequence for both."""
-    result = repeated(3000, 5, **PARAMETERS)
+    result = repeated(1500, 5, **PARAMETERS)
     found = dshdp.forecast(model, result, horizon=3, covariates={"x": FUTURE}, random_seed=1)
     assert_forecast(found, FUTURE)
     ahead = declare(FUTURE.ravel(), np.zeros(6), held=False, lengths=[3, 3])
@@ -181,7 +181,7 @@ def test_forecast_of_a_batch(common):
     future = FUTURE[0] if common else FUTURE
     found = dshdp.forecast(
         model,
-        repeated(3000, (2, 2), **PARAMETERS),
+        repeated(1500, (2, 2), **PARAMETERS),
         horizon=3,
         covariates={"x": future},
         random_seed=1,
@@ -189,6 +189,22 @@ def test_forecast_of_a_batch(common):
     assert_forecast(found, np.broadcast_to(future, (2, 3)))
     with pytest.raises(ValueError, match=r"covariates\['x'\] must have shape \(.*3, ...\), rece"):
         dshdp.forecast(model, repeated(2, (2, 2)), horizon=3, covariates={"x": future[..., :2]})
+
+
+def test_forecast_of_an_autoregression():
+    """Fails if kappa is read at the lags, which stand before the horizon."""
+    with pm.Model() as model:
+        x = pm.Data("x", np.zeros(9))
+        kappa = pm.math.invlogit(x[:, None] + pm.Normal("a", shape=2))
+        prior = dshdp.FixedTransitions("hmm", n_states=2, kappa=kappa)
+        z = dshdp.HiddenStates("z", prior, lengths=[5, 4])
+        A, Sigma = dshdp.MatrixNormalInverseWishart("ar", n_states=2, S0=np.eye(1), lags=2)
+        dshdp.SwitchingVAR("y", A, Sigma, z, observed=np.zeros((9, 1)), lags=2)
+    theta = {"a": [0.0, 0.0], "ar_A": np.zeros((2, 1, 2)), "ar_Sigma": np.ones((2, 1, 1))}
+    result = repeated(1, 9, **{**PARAMETERS, **theta, "hmm_pi_bar": 1.0 - np.eye(2)})
+    future = 800.0 * np.array([[1, -1, -1], [-1, 1, -1]])  # stay or switch for certain
+    found = dshdp.forecast(model, result, horizon=3, covariates={"x": future})
+    np.testing.assert_array_equal(found["z"][0, 0], [[0, 1, 0], [1, 1, 0]])
 
 
 # -- refusals -----------------------------------------------------------------------------------
