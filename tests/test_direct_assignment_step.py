@@ -16,6 +16,7 @@ from pymc.step_methods.compound import Competence
 import pymc_dshdp as dshdp
 from pymc_dshdp.kernels.direct_assignment import draw_persistences
 from pymc_dshdp.kernels.predictive import Table
+from pymc_dshdp.steps import direct_assignment
 from pymc_dshdp.steps.direct_assignment import DSBlockGibbs
 from pymc_dshdp.steps.states import FULL_DRAWS, HELD_ITERATIONS
 
@@ -219,6 +220,13 @@ COLLAPSED = {
 }
 
 
+@pytest.fixture
+def unrehearsed(monkeypatch):
+    """Steps that are only built: the sweep of each family need not be compiled."""
+    monkeypatch.setattr(direct_assignment, "rehearse", lambda step, start, **attributes: None)
+
+
+@pytest.mark.usefixtures("unrehearsed")
 @pytest.mark.parametrize("name", COLLAPSED)
 def test_what_is_collapsed(name):
     """Parameters of a sole likelihood with parameters for each column."""
@@ -229,6 +237,7 @@ def test_what_is_collapsed(name):
     assert {v.name for v in build(model, collapse=False).vars} == others
 
 
+@pytest.mark.usefixtures("unrehearsed")
 def test_two_likelihoods_are_not_collapsed():
     with pm.Model() as double:
         prior = dshdp.DSHDP("hmm", n_states=3)

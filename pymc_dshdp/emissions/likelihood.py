@@ -165,8 +165,9 @@ class Likelihood:
     def arrange(self, array):
         """Array of a graph at each state as a contiguous (L, C, *core)."""
         core = array.shape[self.batch_ndim :]
-        full = np.broadcast_to(array, (*self._full, *core))
-        return np.ascontiguousarray(full.reshape(self.n_states, self.C, *core), dtype="float64")
+        full = np.empty((*self._full, *core))
+        full[...] = array
+        return full.reshape(self.n_states, self.C, *core)
 
 
 def _is_random(node):

@@ -109,6 +109,10 @@ class _Rows:
             return self._varying_sampler(point)
         pi_init, P = self.transition_probabilities(point)
         states = reachable_states(pi_init, P)
+        if len(states) == len(pi_init):
+            return lambda table, point, lengths, uniforms, threads: sample_paths(
+                table.rows(point), len(P), pi_init, P, lengths, uniforms, threads
+            )
         pi_init, P = pi_init[states], P[np.ix_(states, states)]
 
         def draw(table, point, lengths, uniforms, threads):
