@@ -62,7 +62,7 @@ def main():
     sizes, times, outside, rows = [], [], [], []
     for declare, T, L in MEASURED:
         (model, z, _), size = declare(T, L)
-        found = workloads.sweep(model, z, max(12, min(200, 2_000_000 // (T * L))))
+        found = workloads.sweep(model, z, max(20, min(200, 20_000_000 // (T * L))))
         sizes.append(size)
         times.append(found.milliseconds)
         outside.append(found.milliseconds - sum(found.parts.values()))

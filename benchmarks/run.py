@@ -74,7 +74,7 @@ def likelihood_table(name, rows, T):
     return (name, times["ours"], what, times["product"], ratio, aim)
 
 
-def workload(name, draws=30):
+def workload(name, draws=100):
     """Time complete iterations, and the states alone against the floor and the peers.
 
     The table, the rows of transition probabilities and the lengths are those of the last

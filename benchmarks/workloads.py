@@ -20,7 +20,7 @@ class Sweep(NamedTuple):
     Attributes
     ----------
     milliseconds : float
-        Median of an iteration, everything that PyMC does included.
+        Median of an iteration of the second half, everything that PyMC does included.
     parts : dict
         Median milliseconds of its parts.
     problem : Problem
@@ -78,10 +78,11 @@ def autoregression(n=100, T=189, d=9, L=40):
 
 
 def poisson_cells(n=8, T=500, C=100, L=200):
-    """PO: counts of 100 cells in 30 states."""
+    """PO: counts of 100 cells in 30 states, or L if those are fewer."""
     rng = np.random.default_rng(2)
-    z = path(rng, n * T, 30, 0.9)
-    y = rng.poisson(rng.gamma(1.0, 1.0, (30, C))[z])
+    kinds = min(30, L)
+    z = path(rng, n * T, kinds, 0.9)
+    y = rng.poisson(rng.gamma(1.0, 1.0, (kinds, C))[z])
     with pm.Model() as model:
         prior = dshdp.DSHDP("hmm", n_states=L)
         states = dshdp.HiddenStates("z", prior, lengths=[T] * n)
@@ -169,5 +170,5 @@ def sweep(model, z, draws, var_names=None, threads=1, callback=None):
         transition.TransitionUpdate.path_sampler = original
     table, at, update, point, lengths, uniforms = captured
     problem = Problem(table.rows(at), *update.transition_probabilities(point), lengths, uniforms)
-    total, *parts = 1e3 * np.median(np.diff(stamps[min(3, draws // 3) :], axis=0), axis=0)
+    total, *parts = 1e3 * np.median(np.diff(stamps[draws // 2 :], axis=0), axis=0)
     return Sweep(total, dict(zip(spent, parts, strict=True)), problem)
