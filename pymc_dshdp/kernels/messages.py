@@ -7,7 +7,7 @@ import numpy as np
 from numba import njit
 
 from pymc_dshdp.kernels.elementary import exp_in_place
-from pymc_dshdp.kernels.products import TALL, WIDTH, multiply_flat, multiply_tall
+from pymc_dshdp.kernels.products import TALL, WIDTH, multiply_flat, multiply_tall, weigh
 
 SMALLEST_NORMALISER = 1e-280
 BLOCK_ELEMENTS = 4096  # table entries exponentiated at a time, which stay in cache
@@ -113,21 +113,6 @@ def _exponentiate(table, low, n_rows, columns, weights, shift):
         for k in range(L, columns):
             w[k] = -np.inf
     exp_in_place(weights, n_rows * columns)
-
-
-@njit(cache=True, nogil=True, fastmath={"contract"})
-def _weigh(predicted, weights, lane, offset, out):
-    """out[lane] = predicted[lane] * weights[lane, offset:] and its sum; by four columns."""
-    columns = out.shape[1]
-    for k in range(columns):
-        out[lane, k] = predicted[lane, k] * weights[lane, offset + k]
-    a = b = c = d = 0.0
-    for k in range(0, columns, 4):
-        a += out[lane, k]
-        b += out[lane, k + 1]
-        c += out[lane, k + 2]
-        d += out[lane, k + 3]
-    return (a + b) + (c + d)
 
 
 @njit(cache=True, nogil=True)
@@ -263,7 +248,7 @@ def filter_rows(log_likelihoods, initial, transition, lengths, previous, filtere
                 else:
                     multiply_flat(current, active, n, matrix, lane, predicted)
             offset = i * columns
-            normaliser = _weigh(predicted, weights, lane, offset, current)
+            normaliser = weigh(predicted, weights, lane, offset, current)
             if SMALLEST_NORMALISER <= normaliser < np.inf:
                 inverse = 1.0 / normaliser
                 for k in range(L):
@@ -272,7 +257,7 @@ def filter_rows(log_likelihoods, initial, transition, lengths, previous, filtere
             else:  # also NaN
                 w = weights[lane, offset : offset + columns]
                 top = _shift_by_reachable(log_likelihoods[t], predicted[lane], w)
-                normaliser = _weigh(predicted, weights, lane, offset, current)
+                normaliser = weigh(predicted, weights, lane, offset, current)
                 if not (0.0 < normaliser < np.inf):  # also NaN
                     impossible = t if impossible < 0 else min(impossible, t)
                     for k in range(L):

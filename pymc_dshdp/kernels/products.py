@@ -14,6 +14,58 @@ from numba.extending import intrinsic
 
 WIDTH = 4  # doubles in a vector
 TALL = 4  # rows of a tall tile
+VECTOR = ir.VectorType(ir.DoubleType(), WIDTH)
+
+
+def _arrays(context, builder, signature, arguments):
+    """Structs of the arrays among the arguments."""
+    return [
+        context.make_array(kind)(context, builder, value)
+        for kind, value in zip(signature.args, arguments, strict=True)
+        if isinstance(kind, types.Array)
+    ]
+
+
+def _pointer(builder, array, line, column):
+    """Address of an entry of a contiguous array of two dimensions."""
+    stride = cgutils.unpack_tuple(builder, array.shape, 2)[1]
+    return builder.gep(array.data, [builder.add(builder.mul(line, stride), column)])
+
+
+def _vector_at(builder, pointer):
+    return builder.bitcast(pointer, VECTOR.as_pointer())
+
+
+@intrinsic
+def weigh(typingctx, rows, weights, row, offset, out):
+    """out[row] = rows[row] * weights[row, offset:], and its sum, column by column of four.
+
+    rows and out have the same number of columns, a multiple of four.
+    """
+    signature = types.float64(rows, weights, row, offset, out)
+
+    def codegen(context, builder, signature, arguments):
+        rows, weights, out = _arrays(context, builder, signature, arguments)
+        _, _, row, offset, _ = arguments
+        zero, step = offset.type(0), offset.type(WIDTH)
+        sources = [_pointer(builder, rows, row, zero), _pointer(builder, weights, row, offset)]
+        target = _pointer(builder, out, row, zero)
+        columns = cgutils.unpack_tuple(builder, out.shape, 2)[1]
+        total = cgutils.alloca_once_value(builder, ir.Constant(VECTOR, [0.0] * WIDTH))
+
+        def at(pointer, column):
+            return _vector_at(builder, builder.gep(pointer, [column]))
+
+        with cgutils.for_range_slice(builder, zero, columns, step, columns.type) as (column, _):
+            factors = [builder.load(at(source, column), align=8) for source in sources]
+            product = builder.fmul(*factors)
+            builder.store(product, at(target, column), align=8)
+            builder.store(builder.fadd(builder.load(total), product), total)
+        total = builder.load(total)
+        a, b, c, d = (builder.extract_element(total, ir.IntType(32)(i)) for i in range(WIDTH))
+        return builder.fadd(builder.fadd(a, b), builder.fadd(c, d))
+
+    return signature, codegen
 
 
 def _tile(n_rows, n_vectors):
@@ -28,40 +80,30 @@ def _tile(n_rows, n_vectors):
         signature = types.void(rows, active, n, matrix, row, column, out)
 
         def codegen(context, builder, signature, arguments):
-            arrays = [
-                context.make_array(kind)(context, builder, value)
-                for kind, value in zip(signature.args, arguments, strict=True)
-                if isinstance(kind, types.Array)
-            ]
-            rows, active, matrix, out = arrays
+            rows, active, matrix, out = _arrays(context, builder, signature, arguments)
             _, _, n, _, row, column, _ = arguments
-            vector = ir.VectorType(ir.DoubleType(), WIDTH)
             multiply_add = cgutils.get_or_insert_function(
-                builder.module, ir.FunctionType(vector, [vector] * 3), "llvm.fmuladd.v4f64"
+                builder.module, ir.FunctionType(VECTOR, [VECTOR] * 3), "llvm.fmuladd.v4f64"
             )
-
-            def pointer(array, line, offset):
-                stride = cgutils.unpack_tuple(builder, array.shape, 2)[1]
-                return builder.gep(array.data, [builder.add(builder.mul(line, stride), offset)])
 
             lines = [builder.add(row, row.type(r)) for r in range(n_rows)]
             zero = column.type(0)
-            sources = [pointer(rows, line, zero) for line in lines]
-            start = ir.Constant(vector, [0.0] * WIDTH)
+            sources = [_pointer(builder, rows, line, zero) for line in lines]
+            start = ir.Constant(VECTOR, [0.0] * WIDTH)
             sums = [
                 [cgutils.alloca_once_value(builder, start) for _ in range(n_vectors)] for _ in lines
             ]
             with cgutils.for_range(builder, n) as loop:
                 j = builder.load(builder.gep(active.data, [loop.index]))
-                line = pointer(matrix, j, column)
+                line = _pointer(builder, matrix, j, column)
                 parts = []
                 for v in range(n_vectors):
                     at = builder.gep(line, [column.type(WIDTH * v)])
-                    parts.append(builder.load(builder.bitcast(at, vector.as_pointer()), align=8))
+                    parts.append(builder.load(_vector_at(builder, at), align=8))
                 for r, source in enumerate(sources):
                     factor = builder.load(builder.gep(source, [j]))
                     first = builder.insert_element(
-                        ir.Constant(vector, ir.Undefined), factor, ir.IntType(32)(0)
+                        ir.Constant(VECTOR, ir.Undefined), factor, ir.IntType(32)(0)
                     )
                     spread = builder.shuffle_vector(
                         first, first, ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), [0] * WIDTH)
@@ -71,9 +113,8 @@ def _tile(n_rows, n_vectors):
                         builder.store(builder.call(multiply_add, [spread, part, total]), sums[r][v])
             for r, line in enumerate(lines):
                 for v in range(n_vectors):
-                    at = pointer(out, line, builder.add(column, column.type(WIDTH * v)))
-                    at = builder.bitcast(at, vector.as_pointer())
-                    builder.store(builder.load(sums[r][v]), at, align=8)
+                    at = _pointer(builder, out, line, builder.add(column, column.type(WIDTH * v)))
+                    builder.store(builder.load(sums[r][v]), _vector_at(builder, at), align=8)
 
         return signature, codegen
 

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from numba import njit
 from numpy.testing import assert_allclose, assert_array_equal
 
-from pymc_dshdp.kernels.products import multiply_flat, multiply_tall
+from pymc_dshdp.kernels.products import multiply_flat, multiply_tall, weigh
 
 
 def problem(L, columns, seed=1):
@@ -41,3 +42,24 @@ def test_passing_over_zeros_changes_nothing(L):
     assert_array_equal(both(rows, positive, matrix), everything)
     nothing = both(rows, positive[:0], matrix)
     assert_array_equal(nothing, np.zeros_like(nothing))
+
+
+@njit
+def weighed(rows, weights, row, offset, out):
+    return weigh(rows, weights, row, offset, out)
+
+
+@pytest.mark.parametrize("columns", [4, 8, 20, 200])
+def test_products_with_weights_and_their_sum(columns):
+    """Fails if the offset is forgotten, or the product of another row is taken."""
+    rng = np.random.default_rng(4)
+    rows, weights, out = (
+        rng.random((4, columns)),
+        rng.random((3, 5 * columns)),
+        np.zeros((4, columns)),
+    )
+    total = weighed(rows, weights, 2, 3 * columns, out)
+    product = rows[2] * weights[2, 3 * columns : 4 * columns]
+    assert_array_equal(out[2], product)
+    assert_array_equal(out[[0, 1, 3]], 0.0)
+    assert_allclose(total, product.sum(), rtol=1e-14)
