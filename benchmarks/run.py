@@ -86,6 +86,7 @@ def workload(name, draws=100):
     ell = rows(0, uniforms.size)
     n, L = len(lengths), len(P)
     reached = ell[:, messages.reachable_states(initial, P)]  # all the sampler ever computes
+    label = f"{name}, {reached.shape[1]} reached"
 
     def ours():
         states = messages.reachable_states(initial, P)
@@ -103,7 +104,7 @@ def workload(name, draws=100):
     times = interleaved({"ours": ours} | others, 9)
     alone = [
         (
-            name,
+            label,
             times["ours"],
             other,
             times[other],

@@ -138,7 +138,7 @@ def sweep(model, z, draws, var_names=None, threads=1, callback=None):
     original = transition.TransitionUpdate.path_sampler
     transition.TransitionUpdate.path_sampler = path_sampler
     places = [
-        ("table", LogLikelihoodTable, "rows"),
+        ("parameters of the table", LogLikelihoodTable, "rows"),
         ("states (with the table)", transition, "sample_paths"),
         ("emission parameters", ConjugateStep, "step"),
         ("counts", _common, "path_counts"),

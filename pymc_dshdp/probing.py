@@ -39,10 +39,11 @@ def differs(a, b):
 def probe_points(model, start):
     """Points in general position: jittered initial points, draws from the prior, the start."""
     rng = np.random.default_rng(20200914)
+    start = {name: np.asarray(value) for name, value in start.items()}
     for _ in range(PROBE_POINTS // 2):
         yield {
-            name: value + rng.uniform(-1.0, 1.0, np.shape(value))
-            if np.issubdtype(np.asarray(value).dtype, np.floating)
+            name: (value + rng.uniform(-1.0, 1.0, value.shape)).astype(value.dtype)
+            if np.issubdtype(value.dtype, np.floating)
             else value
             for name, value in start.items()
         }

@@ -5,7 +5,7 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 import pytest
-from models import posterior_of, python_graphs
+from models import posterior, posterior_of, python_graphs, sample
 from pytensor.gradient import grad
 from scipy import special
 
@@ -230,3 +230,18 @@ def test_gradients_are_finite_for_six_sharp_outputs(T):
         assert all(np.isfinite(x).all() for x in out)
     model = normal_model(y[:, 0], n_states=4, scale=0.03)
     assert_alive(model, n=6)
+
+
+def test_single_precision():
+    """Models of float32, with and without a family; fails if probing leaves that precision."""
+    with pytensor.config.change_flags(floatX="float32"):
+        with pm.Model() as model:
+            z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", n_states=3), length=NOISE.size)
+            mu = pm.Normal("mu", 0.0, 3.0, dims="hmm_state")
+            pm.StudentT("heavy", nu=3.0, mu=mu[z], sigma=1.0, observed=NOISE)
+            rate = pm.Gamma("rate", 1.0, 0.1, dims="hmm_state")
+            pm.Poisson("counts", rate[z], observed=np.arange(NOISE.size))
+            step = pm.Metropolis([mu])
+        found = posterior(sample(model, draws=5, tune=5, chains=1, step=step))
+    assert found["mu"].dtype == "float32"
+    assert np.isfinite(found["rate"]).all()

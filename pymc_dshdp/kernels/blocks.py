@@ -127,7 +127,10 @@ class _Block:
 
 
 def _pieces(rows, n_states, low, high, spread):
-    """Rows low..high - 1 of the table, in pieces that stay in cache, as they are asked for."""
+    """Rows low..high - 1 of the table, in pieces that stay in cache.
+
+    Each is computed when it is asked for, or ahead of that where there are threads for it.
+    """
     size = max(1, PIECE_ELEMENTS // n_states)
     starts = range(low, high, size)
     return spread(lambda start: rows(start, min(start + size, high)), starts)
@@ -145,7 +148,7 @@ def _table(rows, n_states, low, high, spread):
 
 
 def _filter_alone(pieces, initial, transition, previous, out):
-    """Filter a sequence that has no other beside it; its table is not held whole."""
+    """Filter a sequence that has no other beside it, from the pieces of its table in turn."""
     log_marginal, start = np.zeros(1), 0
     for table in pieces:
         part, length = out[start : start + len(table)], np.array([len(table)])

@@ -62,15 +62,15 @@ def select_priors(model, priors, vars, step):
     return selected
 
 
-def rehearse(step, start, **attributes):
-    """Run an iteration of a new step and forget it.
+def rehearse(method, step, start, **attributes):
+    """Run an iteration of a new step, by its class's own method ``step``, and forget it.
 
     What numba has to compile is compiled here, before the chains begin and once for all of them.
     The attributes hold for this iteration only, and its random numbers are its own.
     """
     kept = dict(vars(step))
     vars(step).update(attributes, rng=np.random.default_rng(0))
-    step.step(start)
+    method(step, start)
     vars(step).update(kept)
 
 

@@ -72,7 +72,8 @@ class ConjugateStep(ChainStep):
         self.vars = [v for term in self._terms for v in term.values]
         self.blocked = blocked
         self.rng = get_random_generator(rng)
-        rehearse(self, model.initial_point() if initial_point is None else initial_point)
+        start = model.initial_point() if initial_point is None else initial_point
+        rehearse(ConjugateStep.step, self, start)
 
     def step(self, point):
         """Draw all variables; see the class."""

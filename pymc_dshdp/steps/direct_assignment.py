@@ -221,8 +221,8 @@ class DSBlockGibbs(StatesStep):
         start = self._prepare(
             vars, model, rng, initial_point, blocked, _DirectSampler, collapse=collapse, scan=scan
         )
-        rehearse(self, start, hold=0)
-        rehearse(self, start, tune=False)
+        rehearse(DSBlockGibbs.step, self, start, hold=0)
+        rehearse(DSBlockGibbs.step, self, start, tune=False)
 
     def step(self, point):
         """Draw the states and the transition block of each prior; see the class."""

@@ -232,7 +232,7 @@ class GridRhoStep(ChainStep):
             self.vars += [model.rvs_to_values[rv] for rv in owned]
         self.blocked = blocked
         self.rng = get_random_generator(rng)
-        rehearse(self, start)
+        rehearse(GridRhoStep.step, self, start)
 
     def step(self, point):
         """Draw phi, eta and kappa of each prior; see the class."""

@@ -109,7 +109,7 @@ class _Rows:
             return self._varying_sampler(point)
         pi_init, P = self.transition_probabilities(point)
         states = reachable_states(pi_init, P)
-        if len(states) == len(pi_init):
+        if not 0 < len(states) < len(pi_init):  # none where pi_init is NaN
             return lambda table, point, lengths, uniforms, threads: sample_paths(
                 table.rows(point), len(P), pi_init, P, lengths, uniforms, threads
             )

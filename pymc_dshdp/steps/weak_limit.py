@@ -79,8 +79,8 @@ class WeakLimitFFBS(StatesStep):
         variable that another step was given; if a variable outside the prior depends on one that
         this step draws; if a likelihood couples the states at several times.
     pymc.exceptions.SamplingError
-        If an observation has log-density -inf in every state that can be reached, or NaN, with
-        its time point.
+        If an observation has log-density -inf in every state that can be reached, or NaN in one,
+        with its time point.
 
     Notes
     -----
@@ -125,7 +125,7 @@ class WeakLimitFFBS(StatesStep):
             raise ValueError(f"threads must be a positive integer or None, received {threads!r}")
         self.threads = None if threads is None else int(threads)
         start = self._prepare(vars, model, rng, initial_point, blocked)
-        rehearse(self, start, hold=0, threads=1)  # no threads before a fork
+        rehearse(WeakLimitFFBS.step, self, start, hold=0, threads=1)  # no threads before a fork
 
     def step(self, point):
         """Draw the states and the transition block of each prior; see the class."""
