@@ -13,6 +13,7 @@ from pymc.step_methods.compound import CompoundStep
 from scipy.stats import norm
 
 import pymc_dshdp as dshdp
+from benchmarks.timing import table
 from pymc_dshdp.kernels.counts import empty_counts
 from pymc_dshdp.kernels.direct_assignment import draw_persistences, sweep_states
 from pymc_dshdp.steps.direct_assignment import DSBlockGibbs
@@ -104,24 +105,24 @@ def yardstick():
     return np.median(times)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--iterations", type=int, default=300)
-    iterations = parser.parse_args().iterations
-    unit = yardstick()
-    print(f"yardstick, 1,000 x 10 scipy.stats.norm.logpdf: {1e3 * unit:.3f} ms")
-    print(
-        f"{'T':>6} {'L':>4} {'collapse':>9} {'occupied':>9} {'ms':>8} {'yardsticks':>11} "
-        f"{'sweep':>8}"
-    )
+def measure(iterations=300):
+    """Print and save the table."""
+    unit, rows = yardstick(), []
     for T, L in ((1000, 12), (1000, 30), (1000, 100), (2000, 30), (4000, 30)):
         for collapse in ("auto", False):
             whole, sweep, occupied = seconds_per_iteration(T, L, collapse, iterations)
-            print(
-                f"{T:6d} {L:4d} {collapse!s:>9} {occupied:9.1f} {1e3 * whole:8.3f} "
-                f"{whole / unit:11.1f} {1e3 * sweep:8.3f}"
-            )
+            rows.append(
+                (T, L, collapse, f"{occupied:.1f}", f"{1e3 * sweep:.3f}", f"{1e3 * whole:.3f}",
+                 f"{1e3 * unit:.3f}", f"{whole / unit:.1f}")
+            )  # fmt: skip
+    table(
+        "Direct assignment (reference: 10,000 scipy.stats.norm.logpdf)",
+        rows,
+        ("T", "L", "collapse", "occupied", "sweep, ms", "ms", "reference, ms", "ratio"),
+    )
 
 
 if __name__ == "__main__":
-    main()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--iterations", type=int, default=300)
+    measure(parser.parse_args().iterations)

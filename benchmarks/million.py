@@ -13,7 +13,7 @@ import sys
 
 import numpy as np
 
-from benchmarks.timing import milliseconds
+from benchmarks.timing import milliseconds, table
 
 
 def measure(T, summary, L=20, draws=8):
@@ -36,27 +36,23 @@ def measure(T, summary, L=20, draws=8):
     return found.milliseconds, floor, peak
 
 
-def in_a_child(arguments):
-    """Measure the same in a child process."""
+def report(arguments=()):
+    """Measure in a child process; print and save the table."""
     command = [sys.executable, "-m", "benchmarks.million", *arguments, "--here"]
     out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    return tuple(float(x) for x in out.split()[-3:])
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("frames", type=int, nargs="?", default=1_000_000)
-    parser.add_argument("--summary", action="store_true", help="with a StateSummary")
-    parser.add_argument("--here", action="store_true", help="in this process")
-    options = parser.parse_args()
-    if options.here:
-        print(*measure(options.frames, options.summary))
-        return
-    ours, floor, peak = in_a_child(sys.argv[1:])
-    print(f"{options.frames:,} frames x 20 states x 3 channels, one thread: {ours:.0f} ms")
-    print(f"an iteration, np.exp of the table {floor:.0f} ms, ratio {ours / floor:.2f}", end="")
-    print(f", peak {peak:.2f} GB")
+    T, ours, floor, peak = (float(x) for x in out.split()[-4:])
+    row = f"{T:,.0f}", 20, 3, ours, floor, ours / floor, f"{peak:.2f}", "<= 3"
+    header = ("T", "L", "channels", "ms", "np.exp of the table, ms", "ratio", "peak, GB", "aim")
+    table("A long sequence", [row], header)
 
 
 if __name__ == "__main__":
-    main()
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("frames", type=int, nargs="?", default=1_000_000)
+    parser.add_argument("--summary", action="store_true", help="with a StateSummary")
+    parser.add_argument("--here", action="store_true", help="in this process, bare numbers")
+    options = parser.parse_args()
+    if options.here:
+        print(options.frames, *measure(options.frames, options.summary))
+    else:
+        report(sys.argv[1:])

@@ -1,10 +1,12 @@
 """Kernels and sampling iterations against the floor of the same arrays.
 
 Run with ``python -m benchmarks.run``; tables are printed, and saved in ``benchmarks/results``.
-Peers (see ``peers.py``) join where they are installed. Each ratio compares two times measured in
-the same run; the milliseconds depend on the machine, the ratios much less.
+Those of ``direct_assignment.py``, ``million.py`` and ``nuts.py`` are among them. Peers (see
+``peers.py``) join where they are installed. Each ratio compares two times measured in the same
+run; the milliseconds depend on the machine, the ratios much less.
 """
 
+import importlib.util
 import logging
 import time
 import warnings
@@ -13,7 +15,7 @@ import numpy as np
 import pymc as pm
 from scipy.special import gammaln
 
-from benchmarks import peers, workloads
+from benchmarks import direct_assignment, million, nuts, peers, workloads
 from benchmarks.timing import interleaved, milliseconds, table
 from pymc_dshdp.kernels import messages, persistence
 
@@ -189,6 +191,10 @@ def main():
     table("Tables of log-likelihoods", likelihoods)
     if sweeps:
         table("Complete iterations against peers", sweeps)
+    direct_assignment.measure()
+    million.report()
+    if importlib.util.find_spec("numpyro"):
+        nuts.main()
     table(
         "GridRhoStep, refine=True, 12 visited states: which grid",
         grids(),
