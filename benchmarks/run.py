@@ -17,7 +17,7 @@ from scipy.special import gammaln
 
 from benchmarks import direct_assignment, million, nuts, peers, workloads
 from benchmarks.timing import interleaved, milliseconds, table
-from pymc_dshdp.kernels import messages, persistence
+from pymc_dshdp.kernels import messages, persistence, transitions
 
 
 def grid():
@@ -87,11 +87,11 @@ def workload(name, draws=100):
     rows, initial, P, lengths, uniforms = found.problem
     ell = rows(0, uniforms.size)
     n, L = len(lengths), len(P)
-    reached = ell[:, messages.reachable_states(initial, P)]  # all the sampler ever computes
+    reached = ell[:, transitions.reachable_states(initial, P)]  # all the sampler ever computes
     label = f"{name}, {reached.shape[1]} reached"
 
     def ours():
-        states = messages.reachable_states(initial, P)
+        states = transitions.reachable_states(initial, P)
         messages.forward_filter_backward_sample(
             reached, initial[states], P[np.ix_(states, states)], lengths, uniforms
         )

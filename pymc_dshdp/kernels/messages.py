@@ -33,34 +33,6 @@ class PathDraw(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def reachable_states(initial, transition):
-    """States of positive probability at some time: those of pi_init, and all they lead to.
-
-    Every other state has filtered probability 0 at every time, so that it can be left out of
-    the table, the filter and the backward sample without changing them.
-
-    Parameters
-    ----------
-    initial : ndarray of shape (L,)
-    transition : ndarray of shape (L, L)
-
-    Returns
-    -------
-    ndarray of int, in ascending order
-    """
-    L = initial.shape[0]
-    reached = initial > 0.0
-    pending = np.flatnonzero(reached)
-    while pending.size > 0:
-        before = reached.copy()
-        for j in pending:
-            for k in range(L):
-                reached[k] |= transition[j, k] > 0.0
-        pending = np.flatnonzero(reached & ~before)
-    return np.flatnonzero(reached)
-
-
-@njit(cache=True, nogil=True)
 def _shift_by_reachable(log_likelihood, predicted, weights):
     """Weights exp(l_k - m) with m the maximum over states of positive predicted mass.
 

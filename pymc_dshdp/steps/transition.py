@@ -7,7 +7,6 @@ from pymc_dshdp.kernels import transitions as kernels
 from pymc_dshdp.kernels import varying
 from pymc_dshdp.kernels.blocks import sample_paths
 from pymc_dshdp.kernels.labels import renumber
-from pymc_dshdp.kernels.messages import reachable_states
 from pymc_dshdp.kernels.persistence import draw_self_persistence, log_sticky_marginal
 from pymc_dshdp.kernels.slice import slice_sample
 from pymc_dshdp.structure import (
@@ -108,7 +107,7 @@ class _Rows:
         if self._varies:
             return self._varying_sampler(point)
         pi_init, P = self.transition_probabilities(point)
-        states = reachable_states(pi_init, P)
+        states = kernels.reachable_states(pi_init, P)
         if not 0 < len(states) < len(pi_init):  # none where pi_init is NaN
             return lambda table, point, lengths, uniforms, threads: sample_paths(
                 table.rows(point), len(P), pi_init, P, lengths, uniforms, threads

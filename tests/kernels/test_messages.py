@@ -10,8 +10,8 @@ from pymc_dshdp.kernels.messages import (
     choose,
     forward_filter,
     forward_filter_backward_sample,
-    reachable_states,
 )
+from pymc_dshdp.kernels.transitions import reachable_states
 
 LENGTHS = np.array([4, 2])
 L = 3
