@@ -324,14 +324,19 @@ def point_function(graphs, inputs=()):
     if not (varying or inputs):
         constants = function()
         return lambda point: [np.copy(x) for x in constants]
-    function.trust_input = True  # the types of values are seen to here, in a tenth of the time
+    function.trust_input = True  # ``_as_type`` sees to the types of values, in less time
     names, dtypes = [v.name for v in free], [v.dtype for v in (*inputs, *free)]
 
     def call(point, *values):
         given = (*values, *(point[name] for name in names))
-        return function(*map(np.asarray, given, dtypes))
+        return function(*map(_as_type, given, dtypes))
 
     return call
+
+
+def _as_type(value, dtype):
+    """Array of a dtype; a TypeError if that would cut off fractions."""
+    return np.asarray(value).astype(dtype, casting="same_kind", copy=False)
 
 
 class Reader:

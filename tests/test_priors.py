@@ -2,6 +2,7 @@ import cloudpickle
 import numpy as np
 import pymc as pm
 import pytensor
+import pytensor.tensor as pt
 import pytest
 from models import COUNTS, FAST, evaluate, poisson_model, prior_model
 from pymc.model.fgraph import clone_model
@@ -9,7 +10,7 @@ from pymc.model_graph import ModelGraph
 from scipy import stats
 
 import pymc_dshdp as dshdp
-from pymc_dshdp.structure import find_priors, role_of
+from pymc_dshdp.structure import find_priors, point_function, role_of
 
 HYPERPARAMETERS = {"hmm_gamma", "hmm_alpha", "hmm_phi", "hmm_eta", "hmm_kappa"}
 ROWS = {"hmm_pi_bar", "hmm_pi_init"}
@@ -271,3 +272,12 @@ def test_kappa_may_be_intervened_upon():
     assert np.isfinite(
         step._priors[0].transition.transition_probabilities(changed.initial_point())[1]
     ).all()
+
+
+def test_values_of_a_point_are_not_cut_off():
+    """Fails if a value is put into the type of its variable whatever it loses."""
+    count, size = pt.lscalar("count"), pt.fscalar("size")
+    call = point_function([2 * count, size + 1.0])
+    assert [float(x) for x in call({"count": 3, "size": np.float64(0.5)})] == [6.0, 1.5]
+    with pytest.raises(TypeError, match="cast"):
+        call({"count": 2.5, "size": 0.5})
