@@ -1,11 +1,21 @@
 """Other packages on the same data, where they can be imported.
 
-``pip install hmmlearn dynamax jax-moseq numpyro`` into the environment brings them all in.
+``pip install hmmlearn dynamax jax-moseq numpyro`` into the environment brings all but one in.
+pyhsmm 0.1.7 needs an environment of its own, of Python 3.7 with ``numpy<1.17 scipy<1.3
+cython<0.30 setuptools<60 future six matplotlib nose pybasicbayes``, and its source archive from
+PyPI: unpack it, put the headers of Eigen 3 at ``deps/Eigen`` (it would fetch them from an address
+that is no more), and ``pip install --no-deps --no-build-isolation .`` there. The environment
+variable ``PYHSMM_PYTHON`` names that interpreter.
 """
+
+import os
+import subprocess
+import tempfile
+from pathlib import Path
 
 import numpy as np
 
-__all__ = ["arhmm_sweep", "filters"]
+__all__ = ["filters", "sweeps"]
 
 
 def filters(table, initial, transition, lengths):
@@ -41,8 +51,47 @@ def filters(table, initial, transition, lengths):
     return found
 
 
-def arhmm_sweep(y, n, T, n_states):
-    """Return a function for one sweep of jax-moseq's AR-HMM, hyperparameters fixed; or None."""
+def sweeps(kind, y, z, lengths, n_states):
+    """Functions for one sweep of a sticky HDP-HMM with fixed hyperparameters, by name.
+
+    Parameters
+    ----------
+    kind : {"AR", "PO", "GA", "short"}
+    y : ndarray of shape (T, ...)
+    z : ndarray of shape (T,)
+        A path to start from.
+    lengths : sequence of int
+    n_states : int
+    """
+    found = {}
+    if kind == "AR":
+        moseq = _moseq_sweep(y, len(lengths), int(lengths[0]), n_states)
+        if moseq is not None:
+            found["jax-moseq"] = moseq
+    elif kind in ("PO", "GA") and "PYHSMM_PYTHON" in os.environ:
+        found["pyhsmm"] = _pyhsmm_sweep(y, z, lengths, n_states)
+    return found
+
+
+def _pyhsmm_sweep(y, z, lengths, n_states):
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "problem.npz"
+        np.savez(file, y=y, z=z, lengths=lengths, n_states=n_states)
+        worker = subprocess.Popen(
+            [os.environ["PYHSMM_PYTHON"], Path(__file__).with_name("pyhsmm_sweeps.py"), file],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1,
+        )  # fmt: skip
+
+        def one():
+            worker.stdin.write("\n")
+            if worker.stdout.readline() != "done\n":
+                raise RuntimeError("pyhsmm stopped; what it printed stands above")
+
+        one()  # the data have been read
+    return one
+
+
+def _moseq_sweep(y, n, T, n_states):
     try:
         import jax
         from jax_moseq.models import arhmm

@@ -83,7 +83,9 @@ def workload(name, draws=100):
     iteration. Returns the sweep and rows for ``table``: states alone, likelihood tables, sweeps.
     """
     model, z, y = WORKLOADS[name]()
-    found = workloads.sweep(model, z, draws)
+    _, initial, _, lengths, _ = workloads.sweep(model, z, 2).problem
+    sweeps = peers.sweeps(name.split()[0], y, z, lengths, initial.size)
+    found = workloads.sweep(model, z, draws, beside=sweeps)
     rows, initial, P, lengths, uniforms = found.problem
     ell = rows(0, uniforms.size)
     n, L = len(lengths), len(P)
@@ -115,12 +117,10 @@ def workload(name, draws=100):
         )
         for other in others
     ]
-    moseq = peers.arhmm_sweep(y, n, len(y) // n, L) if name.startswith("AR") else None
-    whole = []
-    if moseq is not None:
-        other = milliseconds(moseq, 5)
-        ratio = found.milliseconds / other
-        whole = [(name, found.milliseconds, "jax-moseq", other, ratio, "<= 0.33")]
+    whole = [
+        (name, found.milliseconds, peer, other, found.milliseconds / other, "<= 0.33")
+        for peer, other in found.beside.items()
+    ]
     tables = [likelihood_table(name, rows, uniforms.size)] if name in PRODUCTS else []
     return found, alone, tables, whole
 
@@ -128,9 +128,11 @@ def workload(name, draws=100):
 def shares(found):
     """Rows (part, milliseconds, share) of an iteration."""
     total, parts = found.milliseconds, found.parts
-    outside = total - sum(parts.values())
-    rows = [(part, float(ms), float(ms / total)) for part, ms in parts.items()]
-    rows += [("outside these (gathering, PyMC, trace)", float(outside), float(outside / total))]
+    rows = [(part, ms, ms / total) for part, ms in parts.items()]
+    rows += [
+        ("our steps beside these (gathering, random numbers)", found.python, found.python / total),
+        ("PyMC's loop and trace", found.pymc, found.pymc / total),
+    ]
     return [*rows, ("whole iteration", float(total), 1.0)]
 
 

@@ -8,10 +8,12 @@ import numpy as np
 import pymc as pm
 
 import pymc_dshdp as dshdp
-from benchmarks.timing import stopwatch
+from benchmarks.timing import milliseconds, stopwatch
 from pymc_dshdp.kernels import persistence, transitions
 from pymc_dshdp.loglik import LogLikelihoodTable
 from pymc_dshdp.steps import ConjugateStep, _common, transition
+
+STEPS = "steps of the states and their prior"
 
 
 class Sweep(NamedTuple):
@@ -22,14 +24,23 @@ class Sweep(NamedTuple):
     milliseconds : float
         Median of an iteration of the second half, everything that PyMC does included.
     parts : dict
-        Median milliseconds of its parts.
+        Median milliseconds of the kernels, by what they do.
+    python : float
+        Milliseconds that our steps spend on anything else: gathering, values, random numbers.
+    pymc : float
+        Milliseconds outside any step: PyMC's loop and its trace.
     problem : Problem
         The last draw of the states.
+    beside : dict
+        Median milliseconds of the functions that were called between the iterations.
     """
 
     milliseconds: float
     parts: dict
+    python: float
+    pymc: float
     problem: "Problem"
+    beside: dict
 
 
 class Problem(NamedTuple):
@@ -117,8 +128,11 @@ def vectors(T=1_000_000, L=20, d=3):
     return model, z, y
 
 
-def sweep(model, z, draws, var_names=None, threads=1, callback=None):
+def sweep(model, z, draws, var_names=None, threads=1, callback=None, beside=None):
     """Sample from the true path on and time every iteration, with a callback's share of it.
+
+    The functions of the dictionary ``beside`` are timed after every tenth iteration, outside
+    the time of any, so that what else the machine does falls on all alike.
 
     Returns
     -------
@@ -142,6 +156,7 @@ def sweep(model, z, draws, var_names=None, threads=1, callback=None):
         ("states (with the table)", transition, "sample_paths"),
         ("emission parameters", ConjugateStep, "step"),
         ("counts", _common, "path_counts"),
+        *((STEPS, step, "step") for step in (dshdp.WeakLimitFFBS, dshdp.GridRhoStep)),
         *(
             ("transition block", transitions, name)
             for name in ("transition_matrix", "split_counts", "transition_block")
@@ -151,14 +166,19 @@ def sweep(model, z, draws, var_names=None, threads=1, callback=None):
             for name in ("propose_persistence", "accept_persistence")
         ),
     ]
-    stamps = []
+    begun, ended = [], []
+    others = {name: [] for name in beside or {}}
     try:
         with stopwatch(places) as spent, model:
 
             def stamp(trace, draw):
                 if callback is not None:
                     callback(trace, draw)
-                stamps.append((time.perf_counter(), *spent.values()))
+                ended.append((time.perf_counter(), *spent.values()))
+                if len(ended) % 10 == 0:
+                    for name in others:
+                        others[name] += [milliseconds(beside[name], 1) for _ in range(3)]
+                begun.append((time.perf_counter(), *spent.values()))
 
             pm.sample(
                 draws, tune=0, chains=1, cores=1, random_seed=1, progressbar=False,
@@ -170,5 +190,9 @@ def sweep(model, z, draws, var_names=None, threads=1, callback=None):
         transition.TransitionUpdate.path_sampler = original
     table, at, update, point, lengths, uniforms = captured
     problem = Problem(table.rows(at), *update.transition_probabilities(point), lengths, uniforms)
-    total, *parts = 1e3 * np.median(np.diff(stamps[draws // 2 :], axis=0), axis=0)
-    return Sweep(total, dict(zip(spent, parts, strict=True)), problem)
+    durations = np.subtract(ended[1:], begun[:-1])[draws // 2 :]
+    total, *parts = (1e3 * np.median(durations, axis=0)).tolist()
+    medians = {name: float(np.median(times)) for name, times in others.items()}
+    parts = dict(zip(spent, parts, strict=True))
+    steps = parts.pop(STEPS) + parts["emission parameters"]
+    return Sweep(total, parts, steps - sum(parts.values()), total - steps, problem, medians)

@@ -281,3 +281,14 @@ def test_values_of_a_point_are_not_cut_off():
     assert [float(x) for x in call({"count": 3, "size": np.float64(0.5)})] == [6.0, 1.5]
     with pytest.raises(TypeError, match="cast"):
         call({"count": 2.5, "size": 0.5})
+    with pytest.raises(TypeError, match="cast"):
+        point_function([count])({"count": 2.5})
+
+
+def test_a_value_of_a_point_is_returned_as_a_new_array():
+    """Fails if changing what a function returned changes the point."""
+    x = pt.vector("x")
+    point = {"x": np.arange(3.0)}
+    [value] = point_function([x])(point)
+    value[0] = 7.0
+    np.testing.assert_array_equal(point["x"], np.arange(3.0))

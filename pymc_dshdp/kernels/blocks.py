@@ -56,22 +56,22 @@ def sample_paths(rows, n_states, initial, transition, lengths, uniforms, threads
     if T * n_states < WORTH_THREADS:
         threads = 1
     spread = map if threads == 1 else _pool(os.getpid(), threads).map
-    edges = [*range(0, T, max(1, int(BLOCK_BYTES // (8 * n_states)))), T]
-    blocks = [_Block(lengths, low, high, threads) for low, high in pairwise(edges)]
+    size = max(1, int(BLOCK_BYTES // (8 * n_states)))
+    blocks = _blocks(lengths.astype(np.int64, copy=False).tobytes(), min(size, T), threads)
     filtered = np.empty((blocks[0].high, n_states))
-    previous = NO_ROW  # filtered row before a block that goes on with a sequence
+    previous = [NO_ROW]  # filtered row before each block, if that goes on with a sequence
     log_marginal = np.zeros(lengths.shape[0])
 
-    def filter_block(block):
+    def filter_block(block, previous):
         out = filtered[: block.high - block.low]
         if lengths.size == 1:
             pieces = _pieces(rows, n_states, block.low, block.high, spread)
-            return out, [_filter_alone(pieces, initial, transition, block.previous, out)]
+            return out, [_filter_alone(pieces, initial, transition, previous, out)]
         table = _table(rows, n_states, block.low, block.high, spread)
 
         def filter_group(group):
             times, pieces = group
-            before = block.previous if times.start == 0 else NO_ROW
+            before = previous if times.start == 0 else NO_ROW
             return filter_rows(
                 table[times], initial, transition, block.pieces[pieces], before, out[times]
             )
@@ -79,19 +79,18 @@ def sample_paths(rows, n_states, initial, transition, lengths, uniforms, threads
         return out, list(spread(filter_group, block.groups))
 
     for block in blocks:
-        block.previous = previous
-        out, found = filter_block(block)
+        out, found = filter_block(block, previous[-1])
         for (times, _), (_, impossible) in zip(block.groups, found, strict=True):
             if impossible >= 0:
                 time = block.low + times.start + impossible
                 return PathDraw(np.zeros(T, np.int64), log_marginal, time)
         log_marginal[block.sequences] += np.concatenate([total for total, _ in found])
-        previous = out[-1].copy() if block.goes_on else NO_ROW
+        previous.append(out[-1].copy() if block.goes_on else NO_ROW)
 
     states = np.empty(T, np.int64)
-    for block in reversed(blocks):
+    for i, block in reversed(list(enumerate(blocks))):
         if block is not blocks[-1]:
-            out, _ = filter_block(block)
+            out, _ = filter_block(block, previous[i])
         here, now = states[block.low : block.high], uniforms[block.low : block.high]
         following = states[block.high] if block.goes_on else -1
 
@@ -104,6 +103,15 @@ def sample_paths(rows, n_states, initial, transition, lengths, uniforms, threads
 
         list(spread(sample_group, block.groups))
     return PathDraw(states, log_marginal, -1)
+
+
+@lru_cache(maxsize=16)
+def _blocks(lengths, size, threads):
+    """Blocks of a number of time points, for sequences whose lengths are given as bytes."""
+    lengths = np.frombuffer(lengths, np.int64)
+    T = int(lengths.sum())
+    edges = [*range(0, T, size), T]
+    return [_Block(lengths, low, high, threads) for low, high in pairwise(edges)]
 
 
 class _Block:

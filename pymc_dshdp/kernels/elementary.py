@@ -12,13 +12,9 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
-LOG2_E = 1.4426950408889634
-LN2_HIGH = 6.93147180369123816490e-01  # leading 32 bits of log 2: exact times a small integer
-LN2_LOW = 1.90821492927058770002e-10
-ROUND_TO_INTEGER = 6755399441055744.0  # 1.5 * 2**52: adding it leaves round(x) in the low bits
-SMALLEST_EXPONENT = -708.0  # below this exp is (nearly) subnormal and counts as 0
+from pymc_dshdp.kernels.vectors import LN2_HIGH, LN2_LOW, exp_vectors
+
 EXPONENT_AT = np.uint64(52)
-EXPONENT_OF_ONE = np.uint64(1023)
 BITS_OF_ONE = np.uint64(0x3FF0000000000000)
 BITS_OF_2_52 = np.uint64(0x4330000000000000)
 ABOVE_SQRT_HALF = np.uint64(0x3FF0000000000000 - 0x3FE6A09E667F3BCD)  # up to the bits of one
@@ -27,7 +23,7 @@ HALF_LOG_2PI = 0.9189385332046727
 
 
 @intrinsic
-def _bits(typingctx, x):
+def bits_of(typingctx, x):
     """Return the bits of a float64 as a uint64."""
 
     def codegen(context, builder, signature, arguments):
@@ -37,7 +33,7 @@ def _bits(typingctx, x):
 
 
 @intrinsic
-def _float(typingctx, bits):
+def float_of(typingctx, bits):
     """Return the float64 that a uint64 has the bits of."""
 
     def codegen(context, builder, signature, arguments):
@@ -46,32 +42,14 @@ def _float(typingctx, bits):
     return types.float64(types.uint64), codegen
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@njit(cache=True, nogil=True)
 def exp_in_place(x, n):
     """Replace x[:n] by exp(x[:n]), for x <= 0; -inf gives 0 and NaN stays NaN.
 
-    exp(x) = 2^k exp(r) with k = round(x / log 2), |r| <= log(2)/2, and the Taylor polynomial
-    of degree 12, whose remainder is 2e-16 relative. Values below -708 give 0.
+    exp(x) = 2^k exp(r) with k = round(x / log 2), |r| <= log(2)/2, and a polynomial of degree
+    11 that agrees with exp to 2e-17 relative. Values below -708 give 0.
     """
-    for i in range(n):
-        rounded = max(x[i], SMALLEST_EXPONENT) * LOG2_E + ROUND_TO_INTEGER
-        power = _float((_bits(rounded) + EXPONENT_OF_ONE) << EXPONENT_AT)
-        k = rounded - ROUND_TO_INTEGER
-        r = (x[i] - k * LN2_HIGH) - k * LN2_LOW
-        p = 1.0 / 479001600.0
-        p = p * r + 1.0 / 39916800.0
-        p = p * r + 1.0 / 3628800.0
-        p = p * r + 1.0 / 362880.0
-        p = p * r + 1.0 / 40320.0
-        p = p * r + 1.0 / 5040.0
-        p = p * r + 1.0 / 720.0
-        p = p * r + 1.0 / 120.0
-        p = p * r + 1.0 / 24.0
-        p = p * r + 1.0 / 6.0
-        p = p * r + 0.5
-        p = p * r + 1.0
-        p = p * r + 1.0
-        x[i] = 0.0 if x[i] < SMALLEST_EXPONENT else p * power
+    exp_vectors(x, n)
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
@@ -82,9 +60,9 @@ def log_in_place(x, n):
     Taylor polynomial of degree 21 in s, whose remainder is 1e-17.
     """
     for i in range(n):
-        biased = (_bits(x[i]) + ABOVE_SQRT_HALF) >> EXPONENT_AT
-        m = _float(_bits(x[i]) - (biased << EXPONENT_AT) + BITS_OF_ONE)
-        e = (_float(biased + BITS_OF_2_52) - 4503599627370496.0) - 1023.0
+        biased = (bits_of(x[i]) + ABOVE_SQRT_HALF) >> EXPONENT_AT
+        m = float_of(bits_of(x[i]) - (biased << EXPONENT_AT) + BITS_OF_ONE)
+        e = (float_of(biased + BITS_OF_2_52) - 4503599627370496.0) - 1023.0
         s = (m - 1.0) / (m + 1.0)
         q = s * s
         p = 1.0 / 21.0

@@ -6,11 +6,14 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from pymc_dshdp.kernels.elementary import exp_in_place
-from pymc_dshdp.kernels.products import TALL, WIDTH, multiply_flat, multiply_tall, weigh
+from pymc_dshdp.kernels.elementary import EXPONENT_AT, bits_of, float_of
+from pymc_dshdp.kernels.products import TALL, multiply_flat, multiply_tall
+from pymc_dshdp.kernels.vectors import WIDTH, exponentiate, scale_to, weigh
 
-SMALLEST_NORMALISER = 1e-280
-BLOCK_ELEMENTS = 4096  # table entries exponentiated at a time, which stay in cache
+SMALLEST_NORMALISER = 1e-100
+LN2 = math.log(2.0)
+ONE_TILE = 20  # columns up to which one row at a time is faster than four
+BIASED_TWICE = np.uint64(2046)
 
 
 class PathDraw(NamedTuple):
@@ -53,65 +56,50 @@ def _shift_by_reachable(log_likelihood, predicted, weights):
 
 
 @njit(cache=True, nogil=True)
-def _exponentiate(table, low, n_rows, columns, weights, shift):
-    """weights[i, k] = exp(l_k - m) with m = shift[i] the maximum of row low + i; 0 for k >= L.
+def _weigh_reachable(log_likelihood, predicted, weights, current, lane):
+    """Weigh and normalise a row where next to no mass lies on the most likely state.
 
-    Parameters
-    ----------
-    table : ndarray of shape (T, L)
-    weights : ndarray of shape (rows * columns,)
-    shift : ndarray of shape (rows,)
+    Returns the shift, with the logarithm of the normaliser in it; the normaliser then, which is
+    1, or NaN where the observation is impossible; and the number of states of positive mass.
     """
-    L = table.shape[1]
-    for i in range(n_rows):
-        row = table[low + i]
-        a = b = c = d = row[0]
-        k = 0
-        while k + 4 <= L:  # four chains: a comparison waits for the one before it
-            a = row[k] if row[k] > a else a
-            b = row[k + 1] if row[k + 1] > b else b
-            c = row[k + 2] if row[k + 2] > c else c
-            d = row[k + 3] if row[k + 3] > d else d
-            k += 4
-        while k < L:
-            a = row[k] if row[k] > a else a
-            k += 1
-        a = b if b > a else a
-        c = d if d > c else c
-        top = shift[i] = c if c > a else a
-        w = weights[i * columns : (i + 1) * columns]
-        for k in range(L):
-            w[k] = row[k] - top
-        for k in range(L, columns):
-            w[k] = -np.inf
-    exp_in_place(weights, n_rows * columns)
+    L = log_likelihood.shape[0]
+    top = _shift_by_reachable(log_likelihood, predicted[lane, :L], weights[lane])
+    normaliser, positive = weigh(predicted, lane, weights, lane, 1.0, current, lane)
+    if not (0.0 < normaliser < np.inf):  # also NaN
+        return top, np.nan, 0
+    current[lane] /= normaliser  # 1 / normaliser may overflow
+    return top + math.log(normaliser), 1.0, positive
+
+
+@njit(cache=True, nogil=True)
+def predict(filtered, transition, out):
+    """out_k = sum_j filtered_j P_jk, passing over zeros."""
+    L = filtered.shape[0]
+    out[:L] = 0.0
+    for j in range(L):
+        if filtered[j] > 0.0:
+            for k in range(L):
+                out[k] += filtered[j] * transition[j, k]
 
 
 @njit(cache=True, nogil=True)
 def _reached(current, low, high, active):
-    """Count and list the states of positive probability in rows low..high - 1.
-
-    -1 with nothing listed where they are more than three quarters of the states: a factor 0
-    costs less than the list.
-    """
-    L = active.shape[0]
+    """List the states of positive probability in rows low..high - 1; returns their number."""
     n = 0
-    if high - low == 1:
-        for j in range(L):
-            n += 1 if current[low, j] > 0.0 else 0
-    else:
-        for j in range(L):
-            n += 1 if (current[0, j] + current[1, j]) + (current[2, j] + current[3, j]) > 0.0 else 0
-    if 4 * n > 3 * L:
-        return -1
-    n = 0
-    for j in range(L):
+    for j in range(active.shape[0]):
         for lane in range(low, high):
             if current[lane, j] > 0.0:
                 active[n] = j
                 n += 1
                 break
     return n
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _binary_exponent(x):
+    """Return e and 2^-e with 1 <= x 2^-e < 2, for a positive, normal x."""
+    biased = bits_of(x) >> EXPONENT_AT
+    return np.int64(biased) - 1023, float_of((BIASED_TWICE - biased) << EXPONENT_AT)
 
 
 @njit(cache=True, nogil=True)
@@ -144,9 +132,11 @@ def _lanes(lengths):
 def filter_rows(log_likelihoods, initial, transition, lengths, previous, filtered):
     """Forward filter over rows that may begin within a sequence; see ``forward_filter``.
 
-    Up to four sequences advance together, so that the transition matrix is read once for four
-    rows; a state that has probability 0 in all of them is passed over. Every entry is computed
-    in the same order whatever runs beside it.
+    A row is scaled only when the next product has been formed, so that no product waits for a
+    sum; as scaling by a power of two is exact, that changes nothing. Where the transition matrix
+    is wide, up to four sequences advance together and it is read once for four rows. A state
+    that has probability 0 in all of them is passed over. Every entry is computed in the same
+    order whatever runs beside it.
 
     Parameters
     ----------
@@ -156,7 +146,7 @@ def filter_rows(log_likelihoods, initial, transition, lengths, previous, filtere
     lengths : ndarray of shape (N,)
         Of the pieces of sequences that the rows consist of.
     previous : ndarray of shape (L,) or (0,)
-        Filtered row before the first, where that is not the beginning of its sequence.
+        Row of ``filtered`` before the first, where that is not the beginning of its sequence.
     filtered : ndarray of shape (T, L)
         Overwritten.
 
@@ -165,109 +155,90 @@ def filter_rows(log_likelihoods, initial, transition, lengths, previous, filtere
     log_marginal_likelihood : ndarray of shape (N,)
     impossible_time : int
     """
-    T, L = log_likelihoods.shape
+    log_likelihoods = np.ascontiguousarray(log_likelihoods)
+    L = log_likelihoods.shape[1]
     columns = -(-L // WIDTH) * WIDTH
     matrix = np.zeros((L, columns))
-    for j in range(L):
-        for k in range(L):
-            matrix[j, k] = transition[j, k]
+    matrix[:, :L] = transition
     log_marginal = np.zeros(lengths.shape[0])
     first, start = _lanes(lengths)
     n_lanes = first.shape[0] - 1
-    rows = max(1, BLOCK_ELEMENTS // columns)
-    weights = np.empty((n_lanes, rows * columns))
-    shift = np.empty((n_lanes, rows))
+    weights = np.empty((n_lanes, columns))
     predicted = np.zeros((TALL, columns))
-    current = np.zeros((TALL, columns))
-    product = np.ones(n_lanes)  # of normalisers whose logarithms are still to be added
+    current = np.zeros((TALL, columns))  # filtered rows before they are scaled
+    scales = np.ones(n_lanes)  # 2^-e of each
+    exponents = np.zeros(n_lanes, np.int64)  # sum of e since the sequence began
+    positive = np.full(n_lanes, L)
     active = np.empty(L, np.int64)
-    every = np.arange(L)
-    time = start.copy()
+    time, ends = start.copy(), start.copy()
     sequence = first - 1
-    sequence_end = start.copy()
     impossible = -1
     if previous.shape[0] > 0:
-        for k in range(L):
-            current[0, k] = previous[k]
-        sequence[0], sequence_end[0] = 0, lengths[0]
+        current[0, :L] = previous
+        log_marginal[0] = -math.log(previous.sum())
+        sequence[0], ends[0] = 0, lengths[0]
 
     n_live = n_lanes
-    step = 0
     while n_live > 0:
-        i = step % rows
-        if n_live > 2:
-            n = _reached(current, 0, TALL, active)
-            if n < 0:
-                multiply_tall(current, every, L, matrix, predicted)
-            else:
-                multiply_tall(current, active, n, matrix, predicted)
+        together = n_live > 2 and columns > ONE_TILE
+        if together:
+            n = -1 if 4 * positive.max() > 3 * L else _reached(current, 0, TALL, active)
+            multiply_tall(current, active, n, matrix, predicted)
         for lane in range(n_lanes):
-            t = time[lane]
-            if t == start[lane + 1]:
+            t, end = time[lane], start[lane + 1]
+            if t == end:
                 continue
-            if i == 0:
-                n = min(rows, start[lane + 1] - t)
-                _exponentiate(log_likelihoods, t, n, columns, weights[lane], shift[lane])
-            if t == sequence_end[lane]:
-                sequence[lane] += 1
-                sequence_end[lane] += lengths[sequence[lane]]
-                for k in range(L):
-                    predicted[lane, k] = initial[k]
-            elif n_live <= 2:
-                n = _reached(current, lane, lane + 1, active)
-                if n < 0:
-                    multiply_flat(current, every, L, matrix, lane, predicted)
-                else:
+            until = t + 1 if together else end
+            i, sequence_end = sequence[lane], ends[lane]
+            scale, exponent, n_positive = scales[lane], exponents[lane], positive[lane]
+            while t < until:
+                begins = t == sequence_end
+                if begins:
+                    i += 1
+                    sequence_end += lengths[i]
+                    scale = 1.0
+                    for k in range(L):
+                        predicted[lane, k] = initial[k]
+                elif not together:
+                    dense = 4 * n_positive > 3 * L
+                    n = -1 if dense else _reached(current, lane, lane + 1, active)
                     multiply_flat(current, active, n, matrix, lane, predicted)
-            offset = i * columns
-            normaliser = weigh(predicted, weights, lane, offset, current)
-            if SMALLEST_NORMALISER <= normaliser < np.inf:
-                inverse = 1.0 / normaliser
-                for k in range(L):
-                    current[lane, k] *= inverse
-                    filtered[t, k] = current[lane, k]
-            else:  # also NaN
-                w = weights[lane, offset : offset + columns]
-                top = _shift_by_reachable(log_likelihoods[t], predicted[lane], w)
-                normaliser = weigh(predicted, weights, lane, offset, current)
-                if not (0.0 < normaliser < np.inf):  # also NaN
-                    impossible = t if impossible < 0 else min(impossible, t)
-                    for k in range(L):
-                        current[lane, k] = 0.0
-                    n_live -= 1
-                    time[lane] = start[lane + 1]
-                    continue
-                shift[lane, i] = top
-                for k in range(L):  # dividing: 1 / normaliser may overflow
-                    current[lane, k] /= normaliser
-                    filtered[t, k] = current[lane, k]
-            log_marginal[sequence[lane]] += shift[lane, i]
-            if product[lane] * normaliser < SMALLEST_NORMALISER:
-                log_marginal[sequence[lane]] += math.log(product[lane])
-                product[lane] = normaliser
-            else:
-                product[lane] *= normaliser
-            t += 1
-            time[lane] = t
-            if t == sequence_end[lane]:
-                log_marginal[sequence[lane]] += math.log(product[lane])
-                product[lane] = 1.0
-                if t == start[lane + 1]:
-                    for k in range(L):
-                        current[lane, k] = 0.0
-                    n_live -= 1
-        step += 1
+                shift = exponentiate(log_likelihoods, t, weights, lane)
+                normaliser, n_positive = weigh(predicted, lane, weights, lane, scale, current, lane)
+                if not (SMALLEST_NORMALISER <= normaliser < np.inf):  # also NaN
+                    if not begins:
+                        before = previous if t == 0 else filtered[t - 1]
+                        predict(before, transition, predicted[lane])
+                    shift, normaliser, n_positive = _weigh_reachable(
+                        log_likelihoods[t], predicted, weights, current, lane
+                    )
+                    if math.isnan(normaliser):
+                        impossible = t if impossible < 0 else min(impossible, t)
+                        t = end
+                        break
+                e, scale = _binary_exponent(normaliser)
+                scale_to(current, lane, scale, filtered, t)
+                exponent += e
+                log_marginal[i] += shift
+                t += 1
+                if t == sequence_end:
+                    log_marginal[i] += exponent * LN2 + math.log(normaliser * scale)
+                    exponent = 0
+            time[lane], sequence[lane], ends[lane] = t, i, sequence_end
+            scales[lane], exponents[lane], positive[lane] = scale, exponent, n_positive
+            n_live -= t == end
     return log_marginal, impossible
 
 
 @njit(cache=True, nogil=True)
 def forward_filter(log_likelihoods, initial, transition, lengths):
-    """Compute filtered probabilities p(z_t = k | y_1..t) and log p(y) of each sequence.
+    """Compute filtered probabilities p(z_t = k | y_1..t), up to a factor, and log p(y).
 
-    a_t(k) = exp(l_tk - max_k l_tk) sum_j a_{t-1}(j) P_jk / c_t, with a_0 P replaced by pi_init
-    at the first time of a sequence; log p(y) = sum_t log c_t + max_k l_tk. Where the maximum
-    sits on a state that cannot be reached, so that c_t < 1e-280, the row is shifted by the
-    maximum over the states that can.
+    u_t(k) = exp(l_tk - m_t) sum_j a_{t-1}(j) P_jk with m_t = max_k l_tk, and a_0 P replaced by
+    pi_init at the first time of a sequence; a_t = 2^-e_t u_t with 1 <= sum_k a_t(k) < 2. Then
+    log p(y) = sum_t m_t + log 2 sum_t e_t + log sum_k a_T(k). Where the maximum sits on a state
+    that can hardly be reached, sum_k u_t(k) < 1e-100, m_t is the maximum over the states that
+    can, and the row is normalised.
 
     Parameters
     ----------
@@ -282,7 +253,9 @@ def forward_filter(log_likelihoods, initial, transition, lengths):
     Returns
     -------
     filtered : ndarray of shape (T, L)
+        a, proportional to p(z_t = k | y_1..t) of the same sequence.
     log_marginal_likelihood : ndarray of shape (N,)
+        log p(y_n) of each sequence.
     impossible_time : int
         -1 if every observation is possible.
     """
@@ -296,14 +269,18 @@ def forward_filter(log_likelihoods, initial, transition, lengths):
 @njit(cache=True, nogil=True)
 def choose(weights, uniform):
     """Index drawn in proportion to weights; never one of weight 0, whatever the rounding."""
-    L = weights.shape[0]
     total = 0.0
-    for k in range(L):
-        total += weights[k]
-    target = uniform * total
+    for weight in weights:
+        total += weight
+    return _choose(weights, uniform * total)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _choose(weights, target):
+    """First positive weight at which their running sum exceeds the target, or the last one."""
     chosen = -1
     cumulative = 0.0
-    for k in range(L):
+    for k in range(weights.shape[0]):
         if weights[k] > 0.0:
             chosen = k
             cumulative += weights[k]
@@ -316,11 +293,12 @@ def choose(weights, uniform):
 def backward_sample(filtered, transition, lengths, uniforms, following=-1):
     """Draw z ~ p(z | y) from the filtered probabilities, last time point first.
 
-    p(z_T = k) = a_T(k);  p(z_t = k | z_{t+1}, y_1..t) is proportional to a_t(k) P_{k, z_{t+1}}.
+    p(z_T = k) is proportional to a_T(k), p(z_t = k | z_{t+1}, y_1..t) to a_t(k) P_{k, z_{t+1}}.
 
     Parameters
     ----------
     filtered : ndarray of shape (T, L)
+        a, each row up to a factor.
     transition : ndarray of shape (L, L)
     lengths : ndarray of shape (N,)
     uniforms : ndarray of shape (T,)
@@ -334,19 +312,17 @@ def backward_sample(filtered, transition, lengths, uniforms, following=-1):
     """
     T, L = filtered.shape
     incoming = np.ascontiguousarray(transition.T)
-    weights = np.empty(L)
+    weights = np.empty((1, L))
     states = np.empty(T, np.int64)
     t = T - 1
     j = following
     for sequence in range(lengths.shape[0] - 1, -1, -1):
         for _ in range(lengths[sequence]):
             if j < 0:
-                for k in range(L):
-                    weights[k] = filtered[t, k]
+                j = choose(filtered[t], uniforms[t])
             else:
-                for k in range(L):
-                    weights[k] = filtered[t, k] * incoming[j, k]
-            j = choose(weights, uniforms[t])
+                total, _ = weigh(filtered, t, incoming, j, 1.0, weights, 0)
+                j = _choose(weights[0], uniforms[t] * total)
             states[t] = j
             t -= 1
         j = -1

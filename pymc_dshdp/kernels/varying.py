@@ -16,6 +16,7 @@ from pymc_dshdp.kernels.messages import (
     PathDraw,
     _shift_by_reachable,
     choose,
+    predict,
 )
 from pymc_dshdp.kernels.random import copy_probability, sigmoid
 
@@ -31,16 +32,6 @@ def kappa_rows(kappa_logit, shape):
             f"shape {shape}; set its covariates for the same times"
         ) from error
     return np.ascontiguousarray(rows.reshape(-1, L))
-
-
-@njit(cache=True, nogil=True)
-def _predict(previous, transition, out):
-    """out[k] = sum_j previous[j] transition[j, k], skipping states of probability exactly 0."""
-    out[:] = 0.0
-    for j in range(previous.shape[0]):
-        if previous[j] > 0.0:
-            for k in range(out.shape[0]):
-                out[k] += previous[j] * transition[j, k]
 
 
 @njit(cache=True, nogil=True)
@@ -80,7 +71,7 @@ def forward_filter(log_likelihoods, initial, pi_bar, kappa_logit, lengths):
         else:
             for k in range(L):
                 leaving[k] = filtered[t - 1, k] * sigmoid(-kappa_logit[t, k])
-            _predict(leaving, pi_bar, predicted)
+            predict(leaving, pi_bar, predicted)
             for k in range(L):
                 predicted[k] += filtered[t - 1, k] * sigmoid(kappa_logit[t, k])
         top = log_likelihoods[t].max()

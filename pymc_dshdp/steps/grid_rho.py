@@ -75,6 +75,17 @@ class _RhoUpdate:
         ]
         self._kappa = model.rvs_to_values[prior.kappa]
         self._pi_bar = model.rvs_to_values[prior.pi_bar]
+        constant = all(axis.free and axis.flat for axis in self._axes)
+        self._grid = self._make_grid({}, 0.0, 0.0) if constant else None
+
+    def _make_grid(self, point, phi, eta):
+        phi_axis, eta_axis = self._axes
+        phi_low, eta_low = phi_axis.edges(phi), eta_axis.edges(eta)
+        log_prior = np.add.outer(
+            phi_axis.log_prior(point, phi_low + phi_axis.width / 2),
+            eta_axis.log_prior(point, eta_low + eta_axis.width / 2),
+        )
+        return kernels.PersistenceGrid(phi_low, eta_low, phi_axis.width, eta_axis.width, log_prior)
 
     def __call__(self, point, counts, rng):
         phi, eta = self._hyper.read(point)
@@ -84,13 +95,8 @@ class _RhoUpdate:
         if not (phi_axis.free or eta_axis.free):
             logit = kernels.redraw_self_persistence(rng, counts, logit, pi_bar, phi, eta)
             return {self._kappa.name: logit.astype(self._kappa.dtype, copy=False)}, True
-        phi_low, eta_low = phi_axis.edges(phi), eta_axis.edges(eta)
-        log_prior = np.add.outer(
-            phi_axis.log_prior(point, phi_low + phi_axis.width / 2),
-            eta_axis.log_prior(point, eta_low + eta_axis.width / 2),
-        )
-        grid = kernels.PersistenceGrid(phi_low, eta_low, phi_axis.width, eta_axis.width, log_prior)
-        if not self._refine and not np.isfinite(log_prior).any():
+        grid = self._make_grid(point, phi, eta) if self._grid is None else self._grid
+        if not self._refine and not np.isfinite(grid.log_prior).any():
             raise SamplingError(
                 "No midpoint of the grid lies in the support of the prior of phi and eta; use "
                 "refine=True, or a finer grid"

@@ -8,6 +8,7 @@ import pytest
 from models import evaluate, python_graphs
 from pymc.pytensorf import compile as compile_pymc
 from pytensor.compile.mode import Mode
+from scipy.stats import norm
 
 import pymc_dshdp as dshdp
 from emissions.family_models import COUNTS, FAMILIES, NUMBERS, PATH, L, T, build, hidden, poisson
@@ -15,6 +16,20 @@ from pymc_dshdp import loglik
 from pymc_dshdp.emissions.conjugate import ConjugateTerm, find_conjugate
 from pymc_dshdp.emissions.likelihood import TableTerm, table_term
 from pymc_dshdp.emissions.poisson import PoissonGamma
+from pymc_dshdp.kernels.emissions_tables import normal_table
+
+
+@pytest.mark.parametrize("n_states", [1, 4, 6])
+@pytest.mark.parametrize("n_channels", [0, 1, 3])
+def test_normal_table_of_any_size(n_states, n_channels):
+    """Fails if the rows left over after the last four, or the last columns, are forgotten."""
+    rng = np.random.default_rng(3)
+    y, mean = rng.normal(size=(7, n_channels)), rng.normal(size=(n_states, n_channels))
+    scale = rng.uniform(0.5, 2.0, size=(n_states, n_channels))
+    expected = norm.logpdf(y[:, None], mean, scale).sum(axis=-1)
+    for n in range(8):
+        table = normal_table(np.asfortranarray(y[:n]), mean, scale)
+        np.testing.assert_allclose(table, expected[:n], rtol=1e-13, atol=1e-14)
 
 
 def random_point(model, seed=0, scale=0.5):

@@ -70,6 +70,20 @@ def test_impossible_times_are_those_of_the_whole(monkeypatch, lengths, time, thr
     assert path.impossible_time == time
 
 
+@pytest.mark.parametrize("lengths", LENGTHS[:2], ids=["one", "ragged"])
+def test_rows_whose_maximum_cannot_be_reached(monkeypatch, lengths):
+    """They go back to the row before; fails if that is not found at the first row of a piece."""
+    table, initial, transition, uniforms = problem(lengths)
+    initial[2] = transition[:, 2] = 0.0
+    plain = forward_filter_backward_sample(table, initial, transition, lengths, uniforms)
+    table[:, 2] = table.max(axis=1) + 300.0
+    monkeypatch.setattr(blocks, "PIECE_ELEMENTS", 5)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 8 * 5 * 25)
+    path, _ = draw(table, initial, transition, lengths, uniforms)
+    assert_array_equal(path.states, plain.states)
+    assert_allclose(path.log_marginal_likelihood, plain.log_marginal_likelihood, rtol=1e-13)
+
+
 def _child(queue):
     lengths = np.full(4, 2000)
     queue.put(draw(*problem(lengths, 20)[:3], lengths, problem(lengths, 20)[3], 2)[0].states)

@@ -35,6 +35,13 @@ def random_problem(seed, T, n_states, scale=2.0):
     )
 
 
+def probabilities(filtered):
+    """Filtered probabilities from rows that have a factor between 1 and 2."""
+    total = filtered.sum(axis=1, keepdims=True)
+    assert np.all((total >= 1.0 - 1e-14) & (total < 2.0))
+    return filtered / total
+
+
 def exact_posteriors(log_likelihoods, initial, transition, lengths):
     """For each sequence: its paths, their posterior probabilities and log p(y)."""
     for start, length in zip(reference.sequence_starts(lengths), lengths, strict=True):
@@ -57,7 +64,7 @@ def test_filter_and_normalisers_by_enumeration(tiny):
             joint = reference.log_joint_of_paths(paths, rows, initial, transition)
             posterior = np.exp(joint - np.logaddexp.reduce(joint))
             exact = np.bincount(paths[:, -1], posterior, L)
-            assert_allclose(filtered[t + upto - 1], exact, rtol=1e-12)
+            assert_allclose(probabilities(filtered)[t + upto - 1], exact, rtol=1e-12)
         assert_allclose(log_marginal[n], np.logaddexp.reduce(joint), rtol=1e-12)
         t += length
 
@@ -117,7 +124,7 @@ def test_filter_against_the_twin(T, n_states, lengths):
     filtered, log_marginal, impossible = forward_filter(*problem, lengths)
     twin_filtered, twin_log_marginal = reference.forward_filter(*problem, lengths)
     assert impossible == -1
-    assert_allclose(filtered, twin_filtered, rtol=1e-10, atol=1e-14)
+    assert_allclose(probabilities(filtered), twin_filtered, rtol=1e-10, atol=1e-14)
     assert_allclose(log_marginal, twin_log_marginal, rtol=1e-12)
 
 
@@ -159,7 +166,7 @@ def test_two_hundred_thousand_time_points():
     filtered, log_marginal, impossible = forward_filter(*problem, np.array([T]))
     twin_filtered, twin_log_marginal = reference.forward_filter(*problem, np.array([T]))
     assert impossible == -1
-    assert_allclose(filtered, twin_filtered, rtol=1e-9, atol=1e-14)
+    assert_allclose(probabilities(filtered), twin_filtered, rtol=1e-9, atol=1e-14)
     assert_allclose(log_marginal, twin_log_marginal, rtol=1e-12)
 
 
@@ -219,6 +226,16 @@ def test_unreachable_state_that_fits_better_changes_nothing(gap):
     assert_allclose(shifted.log_marginal_likelihood, plain.log_marginal_likelihood, rtol=1e-12)
 
 
+def test_a_state_reached_with_next_to_no_probability():
+    """After a row of small mass; fails if the state is looked for in the row before scaling."""
+    P = np.array([[1.0, 1e-250], [0.5, 0.5]])
+    ell = np.array([[-207.0, 0.0], [-np.inf, 0.0], [0.0, 0.0]])
+    filtered, log_marginal, impossible = forward_filter(ell, np.array([1.0, 0.0]), P, np.array([3]))
+    assert impossible == -1
+    assert_allclose(probabilities(filtered), [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
+    assert_allclose(log_marginal, -207.0 + np.log(1e-250), rtol=1e-14)
+
+
 def test_single_time_point():
     initial = np.array([0.5, 0.5, 0.0])
     row = np.log([[0.2, 0.6, 0.9]])
@@ -238,6 +255,7 @@ def test_states_that_all_fit_equally_leave_the_prior():
     )
     assert_allclose(log_marginal[0], log_likelihoods[:20, 0].sum(), rtol=1e-12)
     assert_allclose(log_marginal[1], log_likelihoods[20:, 0].sum(), rtol=1e-12)
+    filtered = probabilities(filtered)
     assert_allclose(filtered[19], initial @ np.linalg.matrix_power(transition, 19), rtol=1e-10)
     assert_allclose(filtered[29], initial @ np.linalg.matrix_power(transition, 9), rtol=1e-10)
 
@@ -281,7 +299,7 @@ def test_observations_impossible_in_some_states_are_fine():
         log_likelihoods, initial, transition, lengths
     )
     assert impossible == -1
-    assert_allclose(filtered, twin_filtered, rtol=1e-9, atol=1e-14)
+    assert_allclose(probabilities(filtered), twin_filtered, rtol=1e-9, atol=1e-14)
     assert_allclose(log_marginal, twin_log_marginal, rtol=1e-12)
     states = backward_sample(filtered, transition, lengths, rng.random(200))
     assert np.all(np.isfinite(log_likelihoods[np.arange(200), states]))

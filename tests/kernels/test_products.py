@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
-from numba import njit
 from numpy.testing import assert_allclose, assert_array_equal
 
-from pymc_dshdp.kernels.products import multiply_flat, multiply_tall, weigh
+from pymc_dshdp.kernels.products import multiply_flat, multiply_tall
 
 
 def problem(L, columns, seed=1):
@@ -16,10 +15,12 @@ def problem(L, columns, seed=1):
 
 
 def both(rows, active, matrix):
+    """Tall and flat products over the rows listed, or over all where ``active`` is None."""
     tall, flat = np.full((2, *rows.shape), np.nan)
-    multiply_tall(rows, active, active.size, matrix, tall)
+    n, active = (-1, np.arange(0)) if active is None else (active.size, active)
+    multiply_tall(rows, active, n, matrix, tall)
     for r in range(4):
-        multiply_flat(rows, active, active.size, matrix, r, flat)
+        multiply_flat(rows, active, n, matrix, r, flat)
     return tall, flat
 
 
@@ -40,26 +41,6 @@ def test_passing_over_zeros_changes_nothing(L):
     positive = np.flatnonzero(rows[0, :L])
     everything = both(rows, np.arange(L), matrix)
     assert_array_equal(both(rows, positive, matrix), everything)
+    assert_array_equal(both(rows, None, matrix), everything)
     nothing = both(rows, positive[:0], matrix)
     assert_array_equal(nothing, np.zeros_like(nothing))
-
-
-@njit
-def weighed(rows, weights, row, offset, out):
-    return weigh(rows, weights, row, offset, out)
-
-
-@pytest.mark.parametrize("columns", [4, 8, 20, 200])
-def test_products_with_weights_and_their_sum(columns):
-    """Fails if the offset is forgotten, or the product of another row is taken."""
-    rng = np.random.default_rng(4)
-    rows, weights, out = (
-        rng.random((4, columns)),
-        rng.random((3, 5 * columns)),
-        np.zeros((4, columns)),
-    )
-    total = weighed(rows, weights, 2, 3 * columns, out)
-    product = rows[2] * weights[2, 3 * columns : 4 * columns]
-    assert_array_equal(out[2], product)
-    assert_array_equal(out[[0, 1, 3]], 0.0)
-    assert_allclose(total, product.sum(), rtol=1e-14)
