@@ -18,6 +18,7 @@ from scipy.special import gammaln
 from benchmarks import direct_assignment, million, nuts, peers, workloads
 from benchmarks.timing import interleaved, milliseconds, table
 from pymc_dshdp.kernels import messages, persistence, transitions
+from pymc_dshdp.structure import find_priors, path_lengths
 
 
 def grid():
@@ -83,8 +84,9 @@ def workload(name, draws=100):
     iteration. Returns the sweep and rows for ``table``: states alone, likelihood tables, sweeps.
     """
     model, z, y = WORKLOADS[name]()
-    _, initial, _, lengths, _ = workloads.sweep(model, z, 2).problem
-    sweeps = peers.sweeps(name.split()[0], y, z, lengths, initial.size)
+    [prior] = find_priors(model)
+    lengths = path_lengths(model, model["z"], model.initial_point())
+    sweeps = peers.sweeps(name.split()[0], y, z, lengths, prior.n_states)
     found = workloads.sweep(model, z, draws, beside=sweeps)
     rows, initial, P, lengths, uniforms = found.problem
     ell = rows(0, uniforms.size)

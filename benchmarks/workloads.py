@@ -24,9 +24,9 @@ class Sweep(NamedTuple):
     milliseconds : float
         Median of an iteration of the second half, everything that PyMC does included.
     parts : dict
-        Median milliseconds of the kernels, by what they do.
+        Median milliseconds of the kernels, by what they do, and of the steps for emissions.
     python : float
-        Milliseconds that our steps spend on anything else: gathering, values, random numbers.
+        Milliseconds that our other steps spend on anything else: gathering, random numbers.
     pymc : float
         Milliseconds outside any step: PyMC's loop and its trace.
     problem : Problem
@@ -132,7 +132,7 @@ def sweep(model, z, draws, var_names=None, threads=1, callback=None, beside=None
     """Sample from the true path on and time every iteration, with a callback's share of it.
 
     The functions of the dictionary ``beside`` are timed after every tenth iteration, outside
-    the time of any, so that what else the machine does falls on all alike.
+    the time of any, so that what else the machine does falls on all alike. At least 10 draws.
 
     Returns
     -------
@@ -177,7 +177,7 @@ def sweep(model, z, draws, var_names=None, threads=1, callback=None, beside=None
                 ended.append((time.perf_counter(), *spent.values()))
                 if len(ended) % 10 == 0:
                     for name in others:
-                        others[name] += [milliseconds(beside[name], 1) for _ in range(3)]
+                        others[name].append(milliseconds(beside[name], 3))
                 begun.append((time.perf_counter(), *spent.values()))
 
             pm.sample(

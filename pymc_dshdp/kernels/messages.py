@@ -10,7 +10,8 @@ from pymc_dshdp.kernels.elementary import EXPONENT_AT, bits_of, float_of
 from pymc_dshdp.kernels.products import TALL, multiply_flat, multiply_tall
 from pymc_dshdp.kernels.vectors import WIDTH, exponentiate, scale_to, weigh
 
-SMALLEST_NORMALISER = 1e-100
+SMALLEST_NORMALISER = 1e-280
+HEADROOM = 2.0**60  # by which products of rows that are not scaled yet are kept from underflow
 LN2 = math.log(2.0)
 ONE_TILE = 20  # columns up to which one row at a time is faster than four
 BIASED_TWICE = np.uint64(2046)
@@ -56,7 +57,7 @@ def _shift_by_reachable(log_likelihood, predicted, weights):
 
 
 @njit(cache=True, nogil=True)
-def _weigh_reachable(log_likelihood, predicted, weights, current, lane):
+def _weigh_reachable(log_likelihood, predicted, weights, scale, current, lane):
     """Weigh and normalise a row where next to no mass lies on the most likely state.
 
     Returns the shift, with the logarithm of the normaliser in it; the normaliser then, which is
@@ -64,22 +65,11 @@ def _weigh_reachable(log_likelihood, predicted, weights, current, lane):
     """
     L = log_likelihood.shape[0]
     top = _shift_by_reachable(log_likelihood, predicted[lane, :L], weights[lane])
-    normaliser, positive = weigh(predicted, lane, weights, lane, 1.0, current, lane)
+    normaliser, positive = weigh(predicted, lane, scale, weights, lane, current, lane)
     if not (0.0 < normaliser < np.inf):  # also NaN
         return top, np.nan, 0
     current[lane] /= normaliser  # 1 / normaliser may overflow
     return top + math.log(normaliser), 1.0, positive
-
-
-@njit(cache=True, nogil=True)
-def predict(filtered, transition, out):
-    """out_k = sum_j filtered_j P_jk, passing over zeros."""
-    L = filtered.shape[0]
-    out[:L] = 0.0
-    for j in range(L):
-        if filtered[j] > 0.0:
-            for k in range(L):
-                out[k] += filtered[j] * transition[j, k]
 
 
 @njit(cache=True, nogil=True)
@@ -133,7 +123,9 @@ def filter_rows(log_likelihoods, initial, transition, lengths, previous, filtere
     """Forward filter over rows that may begin within a sequence; see ``forward_filter``.
 
     A row is scaled only when the next product has been formed, so that no product waits for a
-    sum; as scaling by a power of two is exact, that changes nothing. Where the transition matrix
+    sum. As scaling by a power of two is exact, that changes nothing but where a product
+    underflows; the matrix is multiplied by 2^60 for that, and rows that sum to less than 2^-60
+    do not wait. Where the transition matrix
     is wide, up to four sequences advance together and it is read once for four rows. A state
     that has probability 0 in all of them is passed over. Every entry is computed in the same
     order whatever runs beside it.
@@ -159,14 +151,16 @@ def filter_rows(log_likelihoods, initial, transition, lengths, previous, filtere
     L = log_likelihoods.shape[1]
     columns = -(-L // WIDTH) * WIDTH
     matrix = np.zeros((L, columns))
-    matrix[:, :L] = transition
+    for j in range(L):
+        for k in range(L):
+            matrix[j, k] = HEADROOM * transition[j, k]
     log_marginal = np.zeros(lengths.shape[0])
     first, start = _lanes(lengths)
     n_lanes = first.shape[0] - 1
     weights = np.empty((n_lanes, columns))
     predicted = np.zeros((TALL, columns))
     current = np.zeros((TALL, columns))  # filtered rows before they are scaled
-    scales = np.ones(n_lanes)  # 2^-e of each
+    scales = np.full(n_lanes, 1.0 / HEADROOM)  # of the products of each with the matrix
     exponents = np.zeros(n_lanes, np.int64)  # sum of e since the sequence began
     positive = np.full(n_lanes, L)
     active = np.empty(L, np.int64)
@@ -192,8 +186,7 @@ def filter_rows(log_likelihoods, initial, transition, lengths, previous, filtere
             i, sequence_end = sequence[lane], ends[lane]
             scale, exponent, n_positive = scales[lane], exponents[lane], positive[lane]
             while t < until:
-                begins = t == sequence_end
-                if begins:
+                if t == sequence_end:
                     i += 1
                     sequence_end += lengths[i]
                     scale = 1.0
@@ -204,29 +197,34 @@ def filter_rows(log_likelihoods, initial, transition, lengths, previous, filtere
                     n = -1 if dense else _reached(current, lane, lane + 1, active)
                     multiply_flat(current, active, n, matrix, lane, predicted)
                 shift = exponentiate(log_likelihoods, t, weights, lane)
-                normaliser, n_positive = weigh(predicted, lane, weights, lane, scale, current, lane)
+                normaliser, n_positive = weigh(predicted, lane, scale, weights, lane, current, lane)
                 if not (SMALLEST_NORMALISER <= normaliser < np.inf):  # also NaN
-                    if not begins:
-                        before = previous if t == 0 else filtered[t - 1]
-                        predict(before, transition, predicted[lane])
                     shift, normaliser, n_positive = _weigh_reachable(
-                        log_likelihoods[t], predicted, weights, current, lane
+                        log_likelihoods[t], predicted, weights, scale, current, lane
                     )
                     if math.isnan(normaliser):
                         impossible = t if impossible < 0 else min(impossible, t)
                         t = end
                         break
-                e, scale = _binary_exponent(normaliser)
-                scale_to(current, lane, scale, filtered, t)
+                e, power = _binary_exponent(normaliser)
+                scale_to(current, lane, power, filtered, t)
+                if normaliser < 1.0 / HEADROOM:
+                    scale_to(current, lane, power, current, lane)
+                    scale = 1.0 / HEADROOM
+                else:
+                    scale = power / HEADROOM
                 exponent += e
                 log_marginal[i] += shift
                 t += 1
                 if t == sequence_end:
-                    log_marginal[i] += exponent * LN2 + math.log(normaliser * scale)
+                    log_marginal[i] += exponent * LN2 + math.log(normaliser * power)
                     exponent = 0
             time[lane], sequence[lane], ends[lane] = t, i, sequence_end
             scales[lane], exponents[lane], positive[lane] = scale, exponent, n_positive
-            n_live -= t == end
+            if t == end:
+                current[lane] = 0.0  # its states are no longer among those of any lane
+                positive[lane] = 0
+                n_live -= 1
     return log_marginal, impossible
 
 
@@ -237,8 +235,8 @@ def forward_filter(log_likelihoods, initial, transition, lengths):
     u_t(k) = exp(l_tk - m_t) sum_j a_{t-1}(j) P_jk with m_t = max_k l_tk, and a_0 P replaced by
     pi_init at the first time of a sequence; a_t = 2^-e_t u_t with 1 <= sum_k a_t(k) < 2. Then
     log p(y) = sum_t m_t + log 2 sum_t e_t + log sum_k a_T(k). Where the maximum sits on a state
-    that can hardly be reached, sum_k u_t(k) < 1e-100, m_t is the maximum over the states that
-    can, and the row is normalised.
+    that can hardly be reached, sum_k u_t(k) < 1e-280, the row is weighed with the maximum over
+    the states that can, and divided by its sum, whose logarithm counts as part of m_t.
 
     Parameters
     ----------
@@ -321,7 +319,7 @@ def backward_sample(filtered, transition, lengths, uniforms, following=-1):
             if j < 0:
                 j = choose(filtered[t], uniforms[t])
             else:
-                total, _ = weigh(filtered, t, incoming, j, 1.0, weights, 0)
+                total, _ = weigh(filtered, t, 1.0, incoming, j, weights, 0)
                 j = _choose(weights[0], uniforms[t] * total)
             states[t] = j
             t -= 1

@@ -40,7 +40,14 @@ def _tile(n_rows, n_vectors):
         signature = types.void(rows, active, n, matrix, row, column, out)
 
         def codegen(context, builder, signature, arguments):
-            rows, active, matrix, out = arrays_of(context, builder, signature, arguments)
+            rows, active, matrix, out = arrays_of(
+                context,
+                builder,
+                signature,
+                arguments,
+                -1,
+                [types.float64, types.int64] + 2 * [types.float64],
+            )
             _, _, n, _, row, column, _ = arguments
             lines = [builder.add(row, row.type(r)) for r in range(n_rows)]
             zero = column.type(0)
@@ -94,7 +101,7 @@ def multiply_tall(rows, active, n, matrix, out):
         _tall_1(rows, active, n, matrix, 0, k, out)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def multiply_flat(rows, active, n, matrix, row, out):
     """out[row] = rows[row] @ matrix over the rows active[:n] of the matrix, or all where n < 0."""
     columns = matrix.shape[1]

@@ -16,7 +16,6 @@ from pymc_dshdp.kernels.messages import (
     PathDraw,
     _shift_by_reachable,
     choose,
-    predict,
 )
 from pymc_dshdp.kernels.random import copy_probability, sigmoid
 
@@ -35,11 +34,21 @@ def kappa_rows(kappa_logit, shape):
 
 
 @njit(cache=True, nogil=True)
+def _predict(previous, transition, out):
+    """out[k] = sum_j previous[j] transition[j, k], skipping states of probability exactly 0."""
+    out[:] = 0.0
+    for j in range(previous.shape[0]):
+        if previous[j] > 0.0:
+            for k in range(out.shape[0]):
+                out[k] += previous[j] * transition[j, k]
+
+
+@njit(cache=True, nogil=True)
 def forward_filter(log_likelihoods, initial, pi_bar, kappa_logit, lengths):
     """Compute filtered probabilities p(z_t = k | y_1..t) and log p(y) of each sequence.
 
     a_t(k) = exp(l_tk) [sum_j a_{t-1}(j) (1 - kappa_tj) pi_bar_jk + a_{t-1}(k) kappa_tk] / c_t;
-    scaled as in ``messages.forward_filter``.
+    shifted as in ``messages.forward_filter``, and every row divided by its sum c_t.
 
     Parameters
     ----------
@@ -71,7 +80,7 @@ def forward_filter(log_likelihoods, initial, pi_bar, kappa_logit, lengths):
         else:
             for k in range(L):
                 leaving[k] = filtered[t - 1, k] * sigmoid(-kappa_logit[t, k])
-            predict(leaving, pi_bar, predicted)
+            _predict(leaving, pi_bar, predicted)
             for k in range(L):
                 predicted[k] += filtered[t - 1, k] * sigmoid(kappa_logit[t, k])
         top = log_likelihoods[t].max()

@@ -41,15 +41,24 @@ EXP_VALUES = (SMALLEST_EXPONENT, ROUND_TO_INTEGER, LOG2_E, -LN2_HIGH, -LN2_LOW, 
 SMALLEST, SHIFT, SLOPE, HIGH, LOW, FIRST = range(6)  # their places
 
 
-def arrays_of(context, builder, signature, arguments):
-    """Structs of the arrays among the arguments, which must be contiguous."""
-    for kind in signature.args:
-        if isinstance(kind, types.Array) and kind.layout != "C":
+def arrays_of(context, builder, signature, arguments, written, dtypes=None):
+    """Structs of the arrays among the arguments, which must be contiguous.
+
+    The last of them if ``written`` is -1, the first if 0, is written to. All are of float64 but
+    where ``dtypes`` names other types for them.
+    """
+    pairs = zip(signature.args, arguments, strict=True)
+    kinds, values = zip(*(p for p in pairs if isinstance(p[0], types.Array)), strict=True)
+    for kind, dtype in zip(kinds, dtypes or [types.float64] * len(kinds), strict=True):
+        if kind.layout != "C":
             raise TypeError(f"the rows of {kind} do not follow one another in memory")
+        if kind.dtype != dtype:
+            raise TypeError(f"{kind} must have the type {dtype}")
+    if not kinds[written].mutable:
+        raise TypeError(f"{kinds[written]} cannot be written to")
     return [
         context.make_array(kind)(context, builder, value)
-        for kind, value in zip(signature.args, arguments, strict=True)
-        if isinstance(kind, types.Array)
+        for kind, value in zip(kinds, values, strict=True)
     ]
 
 
@@ -186,7 +195,7 @@ def exp_vectors(typingctx, x, n):
     signature = types.void(x, n)
 
     def codegen(context, builder, signature, arguments):
-        (x,) = arrays_of(context, builder, signature, arguments)
+        (x,) = arrays_of(context, builder, signature, arguments, 0)
 
         def body(column, mask):
             at = builder.gep(x.data, [column])
@@ -201,13 +210,13 @@ def exp_vectors(typingctx, x, n):
 def exponentiate(typingctx, table, t, weights, line):
     """weights[line, k] = exp(table[t, k] - m) with m the maximum of table[t]; returns m.
 
-    weights has L columns or, up to the next multiple of four, more, which become 0. A NaN is
-    passed over by the maximum.
+    weights must have the columns of the table and as many more as make a multiple of four, which
+    become 0. A NaN is passed over by the maximum.
     """
     signature = types.float64(table, t, weights, line)
 
     def codegen(context, builder, signature, arguments):
-        table, weights = arrays_of(context, builder, signature, arguments)
+        table, weights = arrays_of(context, builder, signature, arguments, -1)
         _, t, _, line = arguments
         n = n_columns(builder, table)
         source = address(builder, table, t, n.type(0))
@@ -237,19 +246,19 @@ def exponentiate(typingctx, table, t, weights, line):
 
 
 @intrinsic
-def weigh(typingctx, rows, row, weights, line, factor, out, target):
-    """out[target] = rows[row] * (weights[line] * factor).
+def weigh(typingctx, rows, row, factor, weights, line, out, target):
+    """out[target] = (rows[row] * factor) * weights[line].
 
     Returns the sum of the products, and how many of them are positive. All arrays have the
     columns of ``rows`` or, weights and out, more, which are left alone.
     """
     signature = types.Tuple((types.float64, types.int64))(
-        rows, row, weights, line, factor, out, target
+        rows, row, factor, weights, line, out, target
     )
 
     def codegen(context, builder, signature, arguments):
-        rows, weights, out = arrays_of(context, builder, signature, arguments)
-        _, row, _, line, factor, _, target = arguments
+        rows, weights, out = arrays_of(context, builder, signature, arguments, -1)
+        _, row, factor, _, line, _, target = arguments
         n = n_columns(builder, rows)
         zero = n.type(0)
         left, right = address(builder, rows, row, zero), address(builder, weights, line, zero)
@@ -264,7 +273,7 @@ def weigh(typingctx, rows, row, weights, line, factor, out, target):
         def body(column, mask):
             weight = load(builder, builder.gep(right, [column]), mask)
             predicted = load(builder, builder.gep(left, [column]), mask)
-            product = builder.fmul(predicted, builder.fmul(weight, scale))
+            product = builder.fmul(builder.fmul(predicted, scale), weight)
             store(builder, product, builder.gep(target, [column]), mask)
             builder.store(builder.fadd(builder.load(total), product), total)
             above = builder.sext(builder.fcmp_ordered(">", product, nothing), BITS)
@@ -288,7 +297,7 @@ def scale_to(typingctx, rows, row, factor, out, line):
     signature = types.void(rows, row, factor, out, line)
 
     def codegen(context, builder, signature, arguments):
-        rows, out = arrays_of(context, builder, signature, arguments)
+        rows, out = arrays_of(context, builder, signature, arguments, -1)
         _, row, factor, _, line = arguments
         n = n_columns(builder, out)
         source = address(builder, rows, row, n.type(0))

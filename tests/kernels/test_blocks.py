@@ -39,13 +39,13 @@ def draw(table, initial, transition, lengths, uniforms, threads=1):
 
 @pytest.mark.parametrize("lengths", LENGTHS, ids=["one", "ragged", "short"])
 @pytest.mark.parametrize("block", [1, 7, 69, 70])
-@pytest.mark.parametrize("threads", [1, 3])
-def test_blocks_and_threads_change_nothing(monkeypatch, lengths, block, threads):
+@pytest.mark.parametrize(("threads", "n_states"), [(1, 5), (3, 5), (1, 24), (3, 24)])
+def test_blocks_and_threads_change_nothing(monkeypatch, lengths, block, threads, n_states):
     """Fails if a block forgets the filtered row before it, or the state that follows it."""
-    table, initial, transition, uniforms = problem(lengths)
+    table, initial, transition, uniforms = problem(lengths, n_states)
     monkeypatch.setattr(blocks, "WORTH_THREADS", 0)
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", 8 * 5 * block)
-    monkeypatch.setattr(blocks, "PIECE_ELEMENTS", 5 * 4)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 8 * n_states * block)
+    monkeypatch.setattr(blocks, "PIECE_ELEMENTS", n_states * 4)
     whole = forward_filter_backward_sample(table, initial, transition, lengths, uniforms)
     path, asked = draw(table, initial, transition, lengths, uniforms, threads)
     assert path.impossible_time == -1
@@ -59,26 +59,28 @@ def test_blocks_and_threads_change_nothing(monkeypatch, lengths, block, threads)
 @pytest.mark.parametrize("lengths", LENGTHS[:2], ids=["one", "ragged"])
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("time", [0, 31, 69])
-def test_impossible_times_are_those_of_the_whole(monkeypatch, lengths, time, threads):
+@pytest.mark.parametrize("n_states", [5, 24])
+def test_impossible_times_are_those_of_the_whole(monkeypatch, lengths, time, threads, n_states):
     """Fails if the time is counted from the beginning of its piece, block or group."""
-    table, initial, transition, uniforms = problem(lengths)
+    table, initial, transition, uniforms = problem(lengths, n_states)
     table[time] = -np.inf
-    monkeypatch.setattr(blocks, "PIECE_ELEMENTS", 5 * 4)
+    monkeypatch.setattr(blocks, "PIECE_ELEMENTS", n_states * 4)
     monkeypatch.setattr(blocks, "WORTH_THREADS", 0)
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", 8 * 5 * 25)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 8 * n_states * 25)
     path, _ = draw(table, initial, transition, lengths, uniforms, threads)
     assert path.impossible_time == time
 
 
 @pytest.mark.parametrize("lengths", LENGTHS[:2], ids=["one", "ragged"])
-def test_rows_whose_maximum_cannot_be_reached(monkeypatch, lengths):
-    """They go back to the row before; fails if that is not found at the first row of a piece."""
-    table, initial, transition, uniforms = problem(lengths)
+@pytest.mark.parametrize("n_states", [5, 24])
+def test_rows_whose_maximum_cannot_be_reached(monkeypatch, lengths, n_states):
+    """Fails if such a row is not followed by the next one as it was scaled."""
+    table, initial, transition, uniforms = problem(lengths, n_states)
     initial[2] = transition[:, 2] = 0.0
     plain = forward_filter_backward_sample(table, initial, transition, lengths, uniforms)
-    table[:, 2] = table.max(axis=1) + 300.0
-    monkeypatch.setattr(blocks, "PIECE_ELEMENTS", 5)
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", 8 * 5 * 25)
+    table[::3, 2] = table[::3].max(axis=1) + 700.0
+    monkeypatch.setattr(blocks, "PIECE_ELEMENTS", n_states)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 8 * n_states * 25)
     path, _ = draw(table, initial, transition, lengths, uniforms)
     assert_array_equal(path.states, plain.states)
     assert_allclose(path.log_marginal_likelihood, plain.log_marginal_likelihood, rtol=1e-13)

@@ -152,9 +152,10 @@ def test_a_sequence_does_not_depend_on_what_runs_beside_it(lengths, n_states):
         assert_array_equal(log_marginal[n], own[0])
 
 
-def test_the_first_of_several_impossible_times_is_named():
+@pytest.mark.parametrize("n_states", [4, 24])
+def test_the_first_of_several_impossible_times_is_named(n_states):
     """Also where a later lane meets one first; fails if the lane that stops ends the pass."""
-    log_likelihoods, initial, transition = random_problem(17, 40, 4)
+    log_likelihoods, initial, transition = random_problem(17, 40, n_states)
     log_likelihoods[[8, 12, 21, 30, 39]] = -np.inf
     *_, impossible = forward_filter(log_likelihoods, initial, transition, np.full(4, 10))
     assert impossible == 8
@@ -226,14 +227,27 @@ def test_unreachable_state_that_fits_better_changes_nothing(gap):
     assert_allclose(shifted.log_marginal_likelihood, plain.log_marginal_likelihood, rtol=1e-12)
 
 
-def test_a_state_reached_with_next_to_no_probability():
-    """After a row of small mass; fails if the state is looked for in the row before scaling."""
-    P = np.array([[1.0, 1e-250], [0.5, 0.5]])
-    ell = np.array([[-207.0, 0.0], [-np.inf, 0.0], [0.0, 0.0]])
-    filtered, log_marginal, impossible = forward_filter(ell, np.array([1.0, 0.0]), P, np.array([3]))
+@pytest.mark.parametrize("n_states", [2, 24])
+@pytest.mark.parametrize("between", [0, 1, 5])
+def test_a_state_reached_with_next_to_no_probability(between, n_states):
+    """Right after a row of small mass, and found only later; one lane alone and four together.
+
+    Fails if a product underflows because the row before it has not been scaled yet.
+    """
+    P = np.full((n_states, n_states), 1e-300)
+    P[0, 0] = P[1, 1] = 1.0
+    initial = np.eye(n_states)[0]
+    ell = np.zeros((between + 2, n_states))
+    ell[0] = -207.0
+    ell[0, 1] = 0.0
+    ell[-1] = -np.inf
+    ell[-1, 1] = 0.0
+    filtered, log_marginal, impossible = forward_filter(
+        np.tile(ell, (4, 1)), initial, P, np.full(4, between + 2)
+    )
     assert impossible == -1
-    assert_allclose(probabilities(filtered), [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
-    assert_allclose(log_marginal, -207.0 + np.log(1e-250), rtol=1e-14)
+    assert_allclose(log_marginal, -207.0 + np.log((between + 1) * 1e-300), rtol=1e-14)
+    assert_allclose(probabilities(filtered)[between + 1 :: between + 2, 1], 1.0, rtol=1e-14)
 
 
 def test_single_time_point():

@@ -16,8 +16,8 @@ def exponentiated(table, t, weights, line):
 
 
 @njit
-def weighed(rows, row, weights, line, factor, out, target):
-    return vectors.weigh(rows, row, weights, line, factor, out, target)
+def weighed(rows, row, factor, weights, line, out, target):
+    return vectors.weigh(rows, row, factor, weights, line, out, target)
 
 
 @njit
@@ -64,8 +64,8 @@ def test_products_with_weights(L):
     rng = np.random.default_rng(2)
     rows, weights, out = rng.random((4, L)), rng.random((3, L + 5)), np.full((2, L + 3), 7.0)
     rows[2, rng.random(L) < 0.4] = 0.0
-    total, positive = weighed(rows, 2, weights, 1, 0.5, out, 1)
-    product = rows[2] * (0.5 * weights[1, :L])
+    total, positive = weighed(rows, 2, 0.5, weights, 1, out, 1)
+    product = (rows[2] * 0.5) * weights[1, :L]
     assert_array_equal(out[1, :L], product)
     assert_array_equal(out[0], 7.0)
     assert_array_equal(out[1, L:], 7.0)
@@ -82,7 +82,13 @@ def test_scaled_rows_stay_within_their_columns(L):
     assert_array_equal(out[[0, 2]], 7.0)
 
 
-def test_rows_that_are_not_contiguous_are_refused():
-    """Fails if the columns of a transposed array are read as if they were rows."""
+def test_arrays_of_another_kind_are_refused():
+    """Fails if columns are read as if they were rows, or two numbers as one."""
     with pytest.raises(TypeError, match="do not follow one another"):
         scaled(np.zeros((4, 4)).T, 0, 1.0, np.zeros((4, 4)), 0)
+    with pytest.raises(TypeError, match="must have the type float64"):
+        scaled(np.zeros((4, 4)), 0, 1.0, np.zeros((4, 4), "float32"), 0)
+    fixed = np.zeros((4, 4))
+    fixed.flags.writeable = False
+    with pytest.raises(TypeError, match="cannot be written to"):
+        scaled(np.zeros((4, 4)), 0, 1.0, fixed, 0)
