@@ -1,10 +1,10 @@
 """Sweeps of pyhsmm's sticky weak-limit HDP-HMM, one for each line of input.
 
-Started by ``peers.py`` with an interpreter that has pyhsmm, which runs on Python 3.7 at most;
-nothing of this package is imported. The argument is an ``.npz`` file with the data ``y``, a path
-``z`` to start from, ``lengths`` and ``n_states``. Data of one column are normal with variance 1
-and a normal prior on the mean; data of several are counts of independent Poisson cells with
-Gamma(1, 1) rates, without the constant log y!. The hyperparameters stay fixed.
+Started by ``peers.py`` with an interpreter that has pyhsmm, an old one: nothing of this package is
+imported. The argument is an ``.npz`` file with the data ``y``, a path ``z`` to start from,
+``lengths`` and ``n_states``. Data of one column are normal with variance 1 and a normal prior on
+the mean; data of several are counts of independent Poisson cells with Gamma(1, 1) rates, without
+the constant log y!. The hyperparameters stay fixed.
 """
 
 import sys

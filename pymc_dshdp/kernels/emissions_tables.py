@@ -23,7 +23,7 @@ def _normal_rows(n_rows):
         signature = types.void(y, t, packed, constant, out)
 
         def codegen(context, builder, signature, arguments):
-            y, packed, constant, out = vectors.arrays_of(context, builder, signature, arguments, -1)
+            y, packed, constant, out = vectors.arrays_of(context, builder, signature, arguments)
             t = arguments[1]
             zero = t.type(0)
             lines = [builder.add(t, t.type(r)) for r in range(n_rows)]

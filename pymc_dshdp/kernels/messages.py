@@ -125,10 +125,11 @@ def filter_rows(log_likelihoods, initial, transition, lengths, previous, filtere
     A row is scaled only when the next product has been formed, so that no product waits for a
     sum. As scaling by a power of two is exact, that changes nothing but where a product
     underflows; the matrix is multiplied by 2^60 for that, and rows that sum to less than 2^-60
-    do not wait. Where the transition matrix
-    is wide, up to four sequences advance together and it is read once for four rows. A state
-    that has probability 0 in all of them is passed over. Every entry is computed in the same
-    order whatever runs beside it.
+    do not wait.
+
+    Where the transition matrix is wide, up to four sequences advance together and it is read
+    once for four rows. A state that has probability 0 in all of them is passed over. Every entry
+    is computed in the same order whatever runs beside it.
 
     Parameters
     ----------

@@ -41,12 +41,7 @@ def _tile(n_rows, n_vectors):
 
         def codegen(context, builder, signature, arguments):
             rows, active, matrix, out = arrays_of(
-                context,
-                builder,
-                signature,
-                arguments,
-                -1,
-                [types.float64, types.int64] + 2 * [types.float64],
+                context, builder, signature, arguments, indices=[1]
             )
             _, _, n, _, row, column, _ = arguments
             lines = [builder.add(row, row.type(r)) for r in range(n_rows)]

@@ -41,21 +41,21 @@ EXP_VALUES = (SMALLEST_EXPONENT, ROUND_TO_INTEGER, LOG2_E, -LN2_HIGH, -LN2_LOW, 
 SMALLEST, SHIFT, SLOPE, HIGH, LOW, FIRST = range(6)  # their places
 
 
-def arrays_of(context, builder, signature, arguments, written, dtypes=None):
-    """Structs of the arrays among the arguments, which must be contiguous.
+def arrays_of(context, builder, signature, arguments, indices=()):
+    """Structs of the arrays among the arguments, the last of which is written to.
 
-    The last of them if ``written`` is -1, the first if 0, is written to. All are of float64 but
-    where ``dtypes`` names other types for them.
+    They must be contiguous and of float64, or of int64 where their places are in ``indices``.
     """
     pairs = zip(signature.args, arguments, strict=True)
     kinds, values = zip(*(p for p in pairs if isinstance(p[0], types.Array)), strict=True)
-    for kind, dtype in zip(kinds, dtypes or [types.float64] * len(kinds), strict=True):
+    for i, kind in enumerate(kinds):
+        dtype = types.int64 if i in indices else types.float64
         if kind.layout != "C":
             raise TypeError(f"the rows of {kind} do not follow one another in memory")
         if kind.dtype != dtype:
             raise TypeError(f"{kind} must have the type {dtype}")
-    if not kinds[written].mutable:
-        raise TypeError(f"{kinds[written]} cannot be written to")
+    if not kinds[-1].mutable:
+        raise TypeError(f"{kinds[-1]} cannot be written to")
     return [
         context.make_array(kind)(context, builder, value)
         for kind, value in zip(kinds, values, strict=True)
@@ -195,7 +195,7 @@ def exp_vectors(typingctx, x, n):
     signature = types.void(x, n)
 
     def codegen(context, builder, signature, arguments):
-        (x,) = arrays_of(context, builder, signature, arguments, 0)
+        (x,) = arrays_of(context, builder, signature, arguments)
 
         def body(column, mask):
             at = builder.gep(x.data, [column])
@@ -216,7 +216,7 @@ def exponentiate(typingctx, table, t, weights, line):
     signature = types.float64(table, t, weights, line)
 
     def codegen(context, builder, signature, arguments):
-        table, weights = arrays_of(context, builder, signature, arguments, -1)
+        table, weights = arrays_of(context, builder, signature, arguments)
         _, t, _, line = arguments
         n = n_columns(builder, table)
         source = address(builder, table, t, n.type(0))
@@ -257,7 +257,7 @@ def weigh(typingctx, rows, row, factor, weights, line, out, target):
     )
 
     def codegen(context, builder, signature, arguments):
-        rows, weights, out = arrays_of(context, builder, signature, arguments, -1)
+        rows, weights, out = arrays_of(context, builder, signature, arguments)
         _, row, factor, _, line, _, target = arguments
         n = n_columns(builder, rows)
         zero = n.type(0)
@@ -297,7 +297,7 @@ def scale_to(typingctx, rows, row, factor, out, line):
     signature = types.void(rows, row, factor, out, line)
 
     def codegen(context, builder, signature, arguments):
-        rows, out = arrays_of(context, builder, signature, arguments, -1)
+        rows, out = arrays_of(context, builder, signature, arguments)
         _, row, factor, _, line = arguments
         n = n_columns(builder, out)
         source = address(builder, rows, row, n.type(0))
