@@ -10,8 +10,10 @@ from models import sample as sample_quietly
 from pymc.model.fgraph import clone_model
 from pymc.sampling.mcmc import assign_step_methods, instantiate_steppers
 from pymc.step_methods.compound import CompoundStep
+from scipy import stats
 
 import pymc_dshdp as dshdp
+from pymc_dshdp.steps import grid_rho
 from pymc_dshdp.steps.states import FULL_DRAWS, HELD_ITERATIONS
 
 STEPS = [dshdp.WeakLimitFFBS, dshdp.GridRhoStep]
@@ -39,6 +41,20 @@ def steps(model):
 @pytest.fixture
 def quick(monkeypatch):
     python_graphs(monkeypatch)
+
+
+@pytest.fixture
+def grids(monkeypatch, quick):
+    """List that every grid is appended to that ``GridRhoStep`` draws from."""
+    seen = []
+    propose = grid_rho.kernels.propose_persistence
+
+    def recorded(*args):
+        seen.append(args[6])
+        return propose(*args)
+
+    monkeypatch.setattr(grid_rho.kernels, "propose_persistence", recorded)
+    return seen
 
 
 @pytest.fixture(params=[step.__name__ for step in STEPS])
@@ -479,3 +495,34 @@ def test_compound_of_both_is_restored_by_state(model, steps):
     for one, two in zip(first, run(compound, point, 3), strict=True):
         assert_same(one, two)
     compound.sampling_state = state
+
+
+@pytest.mark.parametrize("weight", [0.5, 3.0])
+def test_the_grid_follows_what_its_prior_depends_on(grids, weight):
+    """Fails if the grid is made once, though the prior of phi has a parameter that is sampled."""
+    with pm.Model() as model:
+        phi = pm.Beta("phi", pm.Gamma("a", 2.0, 1.0), 2.0)
+        prior = dshdp.DSHDP("hmm", n_states=3, phi=phi)
+        z = dshdp.HiddenStates("z", prior, length=12)
+        step = dshdp.GridRhoStep([z], grid=(4, 5))
+    grids.clear()
+    step.step({**model.initial_point(), "a_log__": np.log(weight)})
+    [grid] = grids
+    np.testing.assert_allclose(grid.phi_low, [0.0, 0.25, 0.5, 0.75])
+    np.testing.assert_allclose(grid.eta_low, 0.4 * np.arange(5))
+    expected = stats.beta.logpdf([0.125, 0.375, 0.625, 0.875], weight, 2.0)
+    for column in grid.log_prior.T:
+        np.testing.assert_allclose(column - column[0], expected - expected[0], atol=1e-12)
+
+
+def test_the_grid_has_the_one_value_of_what_is_fixed(grids):
+    """Fails if the grid is made before that value is known."""
+    model = poisson_model(eta=0.4)
+    with model:
+        step = dshdp.GridRhoStep([model["z"]], grid=(4, 5))
+    grids.clear()
+    step.step(model.initial_point())
+    [grid] = grids
+    np.testing.assert_allclose(grid.phi_low, [0.0, 0.25, 0.5, 0.75])
+    np.testing.assert_allclose(grid.eta_low, [0.4])
+    np.testing.assert_array_equal(grid.log_prior, np.zeros((4, 1)))

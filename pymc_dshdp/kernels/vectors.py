@@ -221,14 +221,12 @@ def exponentiate(typingctx, table, t, weights, line):
         n = n_columns(builder, table)
         source = address(builder, table, t, n.type(0))
         target = address(builder, weights, line, n.type(0))
-        lowest = constant(VECTOR, float("-inf"))
-        top = cgutils.alloca_once_value(builder, lowest)
+        top = cgutils.alloca_once_value(builder, constant(VECTOR, float("-inf")))
 
         def compare(column, mask):
             x = load(builder, builder.gep(source, [column]), mask, float("-inf"))
             builder.store(larger(builder, x, builder.load(top)), top)
 
-        builder.store(lowest, top)
         each_vector(builder, n, compare)
         a, b, c, d = elements(builder, builder.load(top))
         top = larger(builder, larger(builder, a, b), larger(builder, c, d))
@@ -265,10 +263,8 @@ def weigh(typingctx, rows, row, factor, weights, line, out, target):
         target = address(builder, out, target, zero)
         scale = spread(builder, factor)
         nothing = constant(VECTOR, 0.0)
-        total = cgutils.alloca_once(builder, VECTOR)
-        positive = cgutils.alloca_once(builder, BITS)
-        builder.store(nothing, total)
-        builder.store(constant(BITS, 0), positive)
+        total = cgutils.alloca_once_value(builder, nothing)
+        positive = cgutils.alloca_once_value(builder, constant(BITS, 0))
 
         def body(column, mask):
             weight = load(builder, builder.gep(right, [column]), mask)
