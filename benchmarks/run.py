@@ -17,8 +17,9 @@ from scipy.special import gammaln
 
 from benchmarks import direct_assignment, million, nuts, peers, workloads
 from benchmarks.timing import interleaved, milliseconds, table
+from pymc_dshdp.graph.path import path_lengths
+from pymc_dshdp.graph.prior_variables import find_priors
 from pymc_dshdp.kernels import messages, persistence, transitions
-from pymc_dshdp.structure import find_priors, path_lengths
 
 
 def grid():

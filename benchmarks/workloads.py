@@ -10,7 +10,7 @@ import pymc as pm
 import pymc_dshdp as dshdp
 from benchmarks.timing import milliseconds, stopwatch
 from pymc_dshdp.kernels import persistence, transitions
-from pymc_dshdp.loglik import LogLikelihoodTable
+from pymc_dshdp.likelihood.table import LogLikelihoodTable
 from pymc_dshdp.steps import ConjugateStep, _common, transition
 
 STEPS = "steps of the states and their prior"

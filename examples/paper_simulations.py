@@ -32,10 +32,10 @@ from scipy.special import logsumexp
 from three_models import HYPERPARAMETERS, PRIORS
 
 import pymc_dshdp as dshdp
-from pymc_dshdp import simulate
+from pymc_dshdp import datasets
 
 HERE = Path(__file__).parent
-SCENARIOS = {1: simulate.different_self_persistence, 2: simulate.different_transitions}
+SCENARIOS = {1: datasets.different_self_persistence, 2: datasets.different_transitions}
 EMISSIONS = ("gaussian", "multinomial")
 LENGTH, N_STATES, THIN = 1000, 30, 10
 METRICS = ("log_likelihood", "log_mean_exp", "hamming", "states", *HYPERPARAMETERS)

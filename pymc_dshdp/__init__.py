@@ -19,13 +19,14 @@ from pymc_dshdp.analysis import (
     summary,
     viterbi,
 )
-from pymc_dshdp.baselines import HDP, FixedTransitions, StickyHDP
-from pymc_dshdp.distributed import sample_distributed
-from pymc_dshdp.emissions.declare import (
+from pymc_dshdp.model.matrix_priors import (
     MatrixNormalInverseWishart,
     NormalInverseWishart,
     SwitchingVAR,
 )
+from pymc_dshdp.model.other_priors import HDP, FixedTransitions, StickyHDP
+from pymc_dshdp.model.priors import DSHDP
+from pymc_dshdp.model.states import HiddenStates
 from pymc_dshdp.plots import (
     plot_coassignment,
     plot_dwell_times,
@@ -36,9 +37,9 @@ from pymc_dshdp.plots import (
     plot_series,
     plot_transitions,
 )
-from pymc_dshdp.priors import DSHDP
-from pymc_dshdp.resume import continue_sampling
-from pymc_dshdp.states import HiddenStates
+from pymc_dshdp.runs.distributed import sample_distributed
+from pymc_dshdp.runs.resume import continue_sampling
+from pymc_dshdp.runs.state_summary import StateSummary
 from pymc_dshdp.steps import (
     ConditionalNUTS,
     ConjugateStep,
@@ -46,7 +47,6 @@ from pymc_dshdp.steps import (
     GridRhoStep,
     WeakLimitFFBS,
 )
-from pymc_dshdp.storage import StateSummary
 
 __all__ = [
     "ConditionalNUTS",
@@ -102,7 +102,7 @@ def __dir__():
 
 def __getattr__(name):
     if name == "ZarrTrace":  # importing it imports zarr, where that is installed
-        from pymc_dshdp.zarr_trace import ZarrTrace
+        from pymc_dshdp.runs.zarr_trace import ZarrTrace
 
         return ZarrTrace
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,16 +1,14 @@
 """Small models and helpers shared by the tests."""
 
-import importlib
-
 import numpy as np
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 
 import pymc_dshdp as dshdp
-from pymc_dshdp import loglik, structure
-
-forecast = importlib.import_module("pymc_dshdp.analysis.forecast")  # not its function
+from pymc_dshdp.analysis import forecasting
+from pymc_dshdp.graph import readers
+from pymc_dshdp.likelihood import table
 
 FAST = {"mode": "FAST_COMPILE"}
 SEGMENTS = np.repeat([0, 1, 2, 0, 1], 6)
@@ -70,7 +68,7 @@ def sample(model, **kwargs):
 
 def python_graphs(patch, mode="FAST_COMPILE"):
     """Evaluate the graphs of our steps in Python; the kernels stay compiled."""
-    for module in (loglik, structure, forecast):
+    for module in (table, readers, forecasting):
         compile_pymc = module.compile_pymc
         patch.setattr(
             module,

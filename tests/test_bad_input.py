@@ -12,7 +12,7 @@ from pymc.exceptions import SamplingError
 from pymc.step_methods.compound import BlockedStep
 
 import pymc_dshdp as dshdp
-from pymc_dshdp.structure import find_priors, refuse_outside_dependents
+from pymc_dshdp.graph.prior_variables import find_priors, refuse_outside_dependents
 
 
 @pytest.fixture(autouse=True)

@@ -20,7 +20,7 @@ from pymc.model.fgraph import clone_model
 from pymc.sampling.mcmc import assign_step_methods
 from reference import monte_carlo_error
 
-from pymc_dshdp.emissions.declare import NormalInverseWishart
+from pymc_dshdp.model.matrix_priors import NormalInverseWishart
 from pymc_dshdp.steps.conjugate import ConjugateStep
 from pymc_dshdp.steps.nuts import ConditionalNUTS
 

@@ -8,7 +8,7 @@ from models import python_graphs
 
 import pymc_dshdp as dshdp
 from pymc_dshdp.kernels.messages import forward_filter
-from pymc_dshdp.missing import is_missing_observation
+from pymc_dshdp.likelihood.missing import is_missing_observation
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ from reference import assert_frequencies
 from scipy import stats
 
 import pymc_dshdp as dshdp
-from pymc_dshdp.starting import initial_path
+from pymc_dshdp.steps.starting import initial_path
 
 MEANS = np.array([-1.0, 0.0, 1.5])
 Y = np.array([0.3, -0.2, 1.0, 0.4, -0.9, 0.1])

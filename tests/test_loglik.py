@@ -10,8 +10,8 @@ from pymc.exceptions import SamplingError
 from scipy import stats
 
 import pymc_dshdp as dshdp
-from pymc_dshdp import loglik
-from pymc_dshdp.loglik import LogLikelihoodTable, terms_involving
+from pymc_dshdp.likelihood import table as loglik
+from pymc_dshdp.likelihood.table import LogLikelihoodTable, terms_involving
 
 L, T = 3, 9
 RNG = np.random.default_rng(20)

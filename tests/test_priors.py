@@ -10,7 +10,9 @@ from pymc.model_graph import ModelGraph
 from scipy import stats
 
 import pymc_dshdp as dshdp
-from pymc_dshdp.structure import find_priors, point_function, role_of
+from pymc_dshdp.graph.prior_variables import find_priors
+from pymc_dshdp.graph.readers import point_function
+from pymc_dshdp.graph.walks import role_of
 
 HYPERPARAMETERS = {"hmm_gamma", "hmm_alpha", "hmm_phi", "hmm_eta", "hmm_kappa"}
 ROWS = {"hmm_pi_bar", "hmm_pi_init"}

@@ -9,7 +9,7 @@ from models import posterior_of
 import pymc_dshdp as dshdp
 from pymc_dshdp._compat import PYMC_6
 from pymc_dshdp.analysis.other_data import observed_on_states
-from pymc_dshdp.loglik import terms_involving
+from pymc_dshdp.likelihood.table import terms_involving
 
 N = 600
 

@@ -14,8 +14,8 @@ from models import COUNTS, FAST, fixed_model, poisson_model, posterior, python_g
 from reference import monte_carlo_error
 
 import pymc_dshdp as dshdp
-from pymc_dshdp import resume
 from pymc_dshdp._compat import group
+from pymc_dshdp.runs import resume
 from pymc_dshdp.steps.states import HELD_ITERATIONS
 
 SEED = 11

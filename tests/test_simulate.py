@@ -2,15 +2,16 @@
 
 import math
 
+import franchise
 import numpy as np
 import pytest
 from numba import njit
 from tiny_model import categorical, dirichlet_variate, log_gamma_variate
 
-from pymc_dshdp import simulate
+from pymc_dshdp import datasets
 from pymc_dshdp.kernels.transitions import stick_breaking_weights
 
-SCENARIOS = [simulate.different_self_persistence, simulate.different_transitions]
+SCENARIOS = [datasets.different_self_persistence, datasets.different_transitions]
 EMISSIONS = ["gaussian", "multinomial"]
 LENGTH = 30_000
 LENGTHS = [12, 8]
@@ -40,16 +41,16 @@ def test_series_follow_the_transition_matrix(build, emission):
 
 def test_scenarios_are_the_papers():
     rng = np.random.default_rng(1)
-    first = simulate.different_self_persistence("gaussian", rng)
+    first = datasets.different_self_persistence("gaussian", rng)
     np.testing.assert_allclose(first.kappa, [0.4] * 4 + [0.9] * 4)
     np.testing.assert_allclose(first.transition_matrix[0, :5], [0.532, 0.132, 0.132, 0.132, 0.018])
     assert np.ptp(first.pi_bar, axis=0).max() == 0.0
-    other = simulate.different_self_persistence("multinomial", rng)
+    other = datasets.different_self_persistence("multinomial", rng)
     np.testing.assert_allclose(other.kappa, [0.65] * 4 + [0.9] * 4)
     row = [0.72142857, 0.07142857, 0.07142857, 0.07142857, 0.01607143]
     np.testing.assert_allclose(other.transition_matrix[0, :5], row, atol=1e-8)
     np.testing.assert_allclose(np.diag(other.emission.probabilities), 0.9)
-    second = simulate.different_transitions("multinomial", rng)
+    second = datasets.different_transitions("multinomial", rng)
     np.testing.assert_allclose(np.diag(second.transition_matrix), 0.8)
     np.testing.assert_allclose(np.diag(second.emission.probabilities), 0.8)
     np.testing.assert_allclose(second.emission.probabilities.sum(axis=1), 1.0)
@@ -62,15 +63,15 @@ def test_emissions():
     """Fails if the standard deviation is taken for a variance."""
     rng = np.random.default_rng(3)
     z = rng.integers(8, size=80_000)
-    means = np.array([simulate.different_transitions("gaussian", rng).emission.mean
+    means = np.array([datasets.different_transitions("gaussian", rng).emission.mean
                       for _ in range(2_000)])  # fmt: skip
     assert abs(means.mean() - 3.5) < 5 * 6.0 / np.sqrt(means.size)
     assert abs(means.std() - 6.0) < 5 * 6.0 / np.sqrt(2 * means.size)
-    gaussian = simulate.different_self_persistence("gaussian", rng).emission
+    gaussian = datasets.different_self_persistence("gaussian", rng).emission
     residual = gaussian.draw(z, rng) - gaussian.mean[z]
     assert abs(residual.mean()) < 5 * 0.5 / np.sqrt(z.size)
     assert abs(residual.std() - 0.5) < 5 * 0.5 / np.sqrt(2 * z.size)
-    y = simulate.different_transitions("multinomial", rng).emission.draw(z, rng)
+    y = datasets.different_transitions("multinomial", rng).emission.draw(z, rng)
     np.testing.assert_array_equal(y.sum(axis=1), 1)
     same = (y.argmax(axis=1) == z).mean()
     assert abs(same - 0.8) < 5 * np.sqrt(0.16 / z.size)
@@ -119,11 +120,11 @@ def truncated_path(rng, L, lengths, gamma, alpha, rho1, rho2):
 
 
 PRIORS = {
-    "DS": lambda rng: simulate.ds_hdp_path(
+    "DS": lambda rng: franchise.ds_hdp_path(
         LENGTHS, gamma=1.2, alpha=1.5, phi=0.6, eta=0.9, rng=rng
     ),
-    "sticky": lambda rng: simulate.sticky_hdp_path(LENGTHS, gamma=1.2, s=2.5, phi=0.4, rng=rng),
-    "HDP": lambda rng: simulate.hdp_path(LENGTHS, gamma=1.2, alpha=1.5, rng=rng),
+    "sticky": lambda rng: franchise.sticky_hdp_path(LENGTHS, gamma=1.2, s=2.5, phi=0.4, rng=rng),
+    "HDP": lambda rng: franchise.hdp_path(LENGTHS, gamma=1.2, alpha=1.5, rng=rng),
 }
 
 
@@ -151,7 +152,7 @@ def test_franchise_is_the_prior_without_truncation(name):
 def test_hyperparameters_of_paths():
     """By default the paper's hyperpriors; theorem 1 for the sticky prior."""
     rng = np.random.default_rng(7)
-    drawn = [simulate.ds_hdp_path(1, rng=rng).hyperparameters for _ in range(4_000)]
+    drawn = [franchise.ds_hdp_path(1, rng=rng).hyperparameters for _ in range(4_000)]
     gamma, alpha = (np.array([h[name] for h in drawn]) for name in ("gamma", "alpha"))
     rho1, rho2 = (np.array([h[name] for h in drawn]) for name in ("rho1", "rho2"))
     for sample, mean, sd in (
@@ -161,16 +162,16 @@ def test_hyperparameters_of_paths():
         ((rho1 + rho2) ** (-1 / 3), 1.0, 3**-0.5),
     ):
         assert abs(sample.mean() - mean) < 5 * sd / np.sqrt(len(sample))
-    sticky = simulate.sticky_hdp_path([3], s=5.0, phi=0.4, rng=rng).hyperparameters
+    sticky = franchise.sticky_hdp_path([3], s=5.0, phi=0.4, rng=rng).hyperparameters
     assert sticky["rho1"] == 2.0
     assert sticky["rho2"] == sticky["alpha"] == 3.0
-    plain = simulate.hdp_path([50], rng=rng)
+    plain = franchise.hdp_path([50], rng=rng)
     assert not plain.w.any()
     assert not plain.kappa.any()
 
 
 def test_numbering_and_lengths():
-    path = simulate.ds_hdp_path([30, 1, 19], alpha=3.0, gamma=4.0, rng=np.random.default_rng(8))
+    path = franchise.ds_hdp_path([30, 1, 19], alpha=3.0, gamma=4.0, rng=np.random.default_rng(8))
     assert path.z.shape == path.w.shape == (50,)
     _, first = np.unique(path.z, return_index=True)
     assert np.all(np.diff(first) > 0)
@@ -181,14 +182,14 @@ def test_numbering_and_lengths():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda rng: simulate.hdp_path([], rng=rng), "lengths must be one or more positive"),
-        (lambda rng: simulate.hdp_path([3, 0], rng=rng), "lengths must be one or more positive"),
-        (lambda rng: simulate.hdp_path(3, alpha=-1.0, rng=rng), "alpha must be positive"),
-        (lambda rng: simulate.ds_hdp_path(3, phi=1.0, rng=rng), r"phi must be in \(0, 1\)"),
-        (lambda rng: simulate.sticky_hdp_path(3, s=0.0, rng=rng), "s must be positive"),
-        (lambda rng: simulate.different_transitions("poisson", rng), "emission must be"),
+        (lambda rng: franchise.hdp_path([], rng=rng), "lengths must be one or more positive"),
+        (lambda rng: franchise.hdp_path([3, 0], rng=rng), "lengths must be one or more positive"),
+        (lambda rng: franchise.hdp_path(3, alpha=-1.0, rng=rng), "alpha must be positive"),
+        (lambda rng: franchise.ds_hdp_path(3, phi=1.0, rng=rng), r"phi must be in \(0, 1\)"),
+        (lambda rng: franchise.sticky_hdp_path(3, s=0.0, rng=rng), "s must be positive"),
+        (lambda rng: datasets.different_transitions("poisson", rng), "emission must be"),
         (
-            lambda rng: simulate.different_transitions("gaussian", rng).sample(0, rng),
+            lambda rng: datasets.different_transitions("gaussian", rng).sample(0, rng),
             "length must be at least 1, received 0",
         ),
     ],

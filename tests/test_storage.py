@@ -10,7 +10,7 @@ from models import COUNTS, fixed_model, posterior, prior_model, python_graphs, s
 
 import pymc_dshdp as dshdp
 from pymc_dshdp._compat import group
-from pymc_dshdp.storage import longest_chains
+from pymc_dshdp.runs.state_summary import longest_chains
 
 EVERY, DRAWS = 4, 31
 RUN = {"draws": DRAWS, "tune": 10, "chains": 2}

@@ -8,12 +8,12 @@ from models import python_graphs, sample
 from numpy.testing import assert_allclose, assert_array_equal
 
 import pymc_dshdp as dshdp
+from pymc_dshdp.graph.prior_variables import find_priors
 from pymc_dshdp.kernels import blocks
 from pymc_dshdp.kernels.messages import forward_filter_backward_sample
-from pymc_dshdp.loglik import LogLikelihoodTable
+from pymc_dshdp.likelihood.table import LogLikelihoodTable
 from pymc_dshdp.steps import weak_limit
 from pymc_dshdp.steps.transition import transition_update
-from pymc_dshdp.structure import find_priors
 
 LENGTHS = [20, 1, 33, 6]
 T = sum(LENGTHS)

@@ -1,8 +1,8 @@
 """Analysis of results: reads InferenceData or DataTree, and never touches a step."""
 
-from pymc_dshdp.analysis.align import align
-from pymc_dshdp.analysis.check import check
-from pymc_dshdp.analysis.compare import compare
+from pymc_dshdp.analysis.alignment import align
+from pymc_dshdp.analysis.checks import check
+from pymc_dshdp.analysis.comparison import compare
 from pymc_dshdp.analysis.decode import (
     filter_states,
     self_persistence_probability,
@@ -10,12 +10,12 @@ from pymc_dshdp.analysis.decode import (
     state_probabilities,
     viterbi,
 )
-from pymc_dshdp.analysis.forecast import forecast
+from pymc_dshdp.analysis.forecasting import forecast
+from pymc_dshdp.analysis.held_out import held_out_log_likelihood
 from pymc_dshdp.analysis.invariant import label_invariant
 from pymc_dshdp.analysis.metrics import align_to, hamming_distance
-from pymc_dshdp.analysis.predict import held_out_log_likelihood
-from pymc_dshdp.analysis.segments import segments
-from pymc_dshdp.analysis.summary import summary
+from pymc_dshdp.analysis.segment_table import segments
+from pymc_dshdp.analysis.summaries import summary
 
 __all__ = [
     "align",

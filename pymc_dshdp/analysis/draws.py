@@ -12,17 +12,14 @@ from scipy.special import expit
 from pymc_dshdp.analysis.other_data import on_other_data
 from pymc_dshdp.analysis.result import read_posterior
 from pymc_dshdp.distributions import HiddenPathRV
+from pymc_dshdp.graph.path import path_lengths
+from pymc_dshdp.graph.prior_variables import find_priors
+from pymc_dshdp.graph.readers import logit_node, point_function
+from pymc_dshdp.graph.walks import has_op
 from pymc_dshdp.kernels.decoding import Transitions
 from pymc_dshdp.kernels.varying import kappa_rows
-from pymc_dshdp.loglik import LogLikelihoodTable, terms_involving
-from pymc_dshdp.missing import MissingValues
-from pymc_dshdp.structure import (
-    find_priors,
-    has_op,
-    logit_node,
-    path_lengths,
-    point_function,
-)
+from pymc_dshdp.likelihood.missing import MissingValues
+from pymc_dshdp.likelihood.table import LogLikelihoodTable, terms_involving
 
 __all__ = ["PosteriorDraws", "chosen_states", "thinned", "transitions_of"]
 

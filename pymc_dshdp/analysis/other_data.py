@@ -23,10 +23,9 @@ from pytensor.tensor.subtensor import AdvancedSubtensor
 from pymc_dshdp.distributions._common import core
 from pymc_dshdp.distributions.path import NOTHING_KNOWN
 from pymc_dshdp.emissions.autoregression import SwitchingVARRV
-from pymc_dshdp.emissions.likelihood import concrete_shape
-from pymc_dshdp.missing import is_missing_observation
-from pymc_dshdp.starting import refuse_fractions
-from pymc_dshdp.structure import densities, has_op, is_cast
+from pymc_dshdp.graph.walks import concrete_shape, densities, has_op, is_cast
+from pymc_dshdp.likelihood.missing import is_missing_observation
+from pymc_dshdp.likelihood.observed import refuse_fractions
 
 __all__ = ["observed_on_states", "on_other_data", "original_name", "rebuilt"]
 

@@ -13,6 +13,13 @@ from pytensor.tensor.linalg import cholesky
 from pytensor.tensor.random.op import RandomVariable
 
 from pymc_dshdp.distributions._common import core, draw_over_batch
+from pymc_dshdp.distributions.matrices import (
+    InverseWishartRV,
+    MatrixNormalRV,
+    log_determinant,
+    packed_cholesky,
+    solve_lower,
+)
 from pymc_dshdp.emissions._gaussian import (
     draw_posterior,
     gaussian_table,
@@ -20,13 +27,6 @@ from pymc_dshdp.emissions._gaussian import (
     prior_factor,
 )
 from pymc_dshdp.emissions.base import Family, Parameter, register
-from pymc_dshdp.emissions.matrix_priors import (
-    InverseWishartRV,
-    MatrixNormalRV,
-    log_determinant,
-    packed_cholesky,
-    solve_lower,
-)
 from pymc_dshdp.kernels.emissions_matrix import simulate_var
 from pymc_dshdp.kernels.emissions_statistics import triangular_statistics
 from pymc_dshdp.kernels.predictive_gaussian import regression

@@ -1,8 +1,8 @@
 """The contract of an emission family, and the registry of families.
 
 A family says how one likelihood of PyMC is written as matrix products over states and, where a
-conjugate prior exists, how its parameter is drawn. It never sees the model: ``likelihood.py``
-reads the graph and hands over arrays.
+conjugate prior exists, how its parameter is drawn. It never sees the model:
+``likelihood/families.py`` reads the graph and hands over arrays.
 """
 
 from typing import NamedTuple

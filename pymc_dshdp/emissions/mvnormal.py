@@ -5,6 +5,7 @@ from pytensor.scalar.basic import Second
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.random.basic import MvNormalRV, NormalRV
 
+from pymc_dshdp.distributions.matrices import InverseWishartRV, ScaledNormalRV, packed_cholesky
 from pymc_dshdp.emissions._gaussian import (
     draw_posterior,
     gaussian_table,
@@ -12,7 +13,6 @@ from pymc_dshdp.emissions._gaussian import (
     prior_factor,
 )
 from pymc_dshdp.emissions.base import Family, Parameter, register
-from pymc_dshdp.emissions.matrix_priors import InverseWishartRV, ScaledNormalRV, packed_cholesky
 from pymc_dshdp.kernels.emissions_statistics import state_sums, triangular_statistics
 from pymc_dshdp.kernels.predictive_gaussian import regression, vector_mean
 

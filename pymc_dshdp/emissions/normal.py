@@ -10,8 +10,8 @@ from pytensor.tensor.random.basic import InvGammaRV, NormalRV
 
 from pymc_dshdp.emissions._products import log_gamma
 from pymc_dshdp.emissions.base import Family, Parameter, register
-from pymc_dshdp.emissions.graph import depends_on
-from pymc_dshdp.emissions.likelihood import concrete_shape
+from pymc_dshdp.graph.pointwise import depends_on
+from pymc_dshdp.graph.walks import concrete_shape
 from pymc_dshdp.kernels.emissions_statistics import squared_residuals, state_moments, state_sums
 from pymc_dshdp.kernels.emissions_tables import normal_table
 from pymc_dshdp.kernels.predictive_continuous import (

@@ -12,7 +12,7 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
-from pymc_dshdp.kernels.vectors import LN2_HIGH, LN2_LOW, exp_vectors
+from pymc_dshdp.kernels.simd.vectors import LN2_HIGH, LN2_LOW, exp_vectors
 
 EXPONENT_AT = np.uint64(52)
 BITS_OF_ONE = np.uint64(0x3FF0000000000000)

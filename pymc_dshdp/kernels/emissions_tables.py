@@ -7,8 +7,8 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from pymc_dshdp.kernels import vectors
 from pymc_dshdp.kernels.products import TALL, multiply_tall
+from pymc_dshdp.kernels.simd import vectors
 
 
 def _normal_rows(n_rows):

@@ -8,7 +8,7 @@ from numba import njit
 
 from pymc_dshdp.kernels.elementary import EXPONENT_AT, bits_of, float_of
 from pymc_dshdp.kernels.products import TALL, multiply_flat, multiply_tall
-from pymc_dshdp.kernels.vectors import WIDTH, exponentiate, scale_to, weigh
+from pymc_dshdp.kernels.simd.vectors import WIDTH, exponentiate, scale_to, weigh
 
 SMALLEST_NORMALISER = 1e-280
 HEADROOM = 2.0**60  # by which products of rows that are not scaled yet are kept from underflow

@@ -11,7 +11,7 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from pymc_dshdp.kernels.vectors import (
+from pymc_dshdp.kernels.simd.vectors import (
     VECTOR,
     WIDTH,
     address,

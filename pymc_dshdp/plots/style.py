@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_dshdp._compat import group
-from pymc_dshdp.analysis.align import aligned
+from pymc_dshdp.analysis.alignment import aligned
 from pymc_dshdp.analysis.result import Hidden, state_labels
 from pymc_dshdp.kernels.segmentations import occupancies
 

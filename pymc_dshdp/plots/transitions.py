@@ -4,7 +4,7 @@ import numpy as np
 
 from pymc_dshdp.analysis.consensus import thinned
 from pymc_dshdp.analysis.result import find_hidden, find_prior
-from pymc_dshdp.analysis.summary import central_levels, transitions_frame
+from pymc_dshdp.analysis.summaries import central_levels, transitions_frame
 from pymc_dshdp.plots.style import aligned_states, axes, state_colours
 
 __all__ = ["plot_coassignment", "plot_dwell_times", "plot_transitions"]

@@ -5,8 +5,8 @@ import sys
 import numpy as np
 from pymc.model import Model, modelcontext
 
+from pymc_dshdp.graph.path import initial_states, known_states, path_lengths
 from pymc_dshdp.kernels.counts import empty_counts, path_counts
-from pymc_dshdp.structure import initial_states, known_states, path_lengths
 
 FRAMES = 8
 

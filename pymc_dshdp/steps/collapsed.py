@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from pymc_dshdp.emissions.conjugate import ConjugateTerm, NotConjugate, find_conjugate
 from pymc_dshdp.kernels.predictive import Table, include_path
-from pymc_dshdp.loglik import terms_involving
+from pymc_dshdp.likelihood.conjugate import ConjugateTerm, NotConjugate, find_conjugate
+from pymc_dshdp.likelihood.table import terms_involving
 
 __all__ = ["CollapsedEmission", "KeptEmission", "find_collapsed"]
 

@@ -7,9 +7,9 @@ from pymc.util import get_random_generator, get_value_vars_from_user_vars
 
 from pymc_dshdp._compat import ChainStep
 from pymc_dshdp.emissions.base import families
-from pymc_dshdp.emissions.conjugate import ConjugateTerm, NotConjugate, find_conjugate
+from pymc_dshdp.graph.walks import has_op
+from pymc_dshdp.likelihood.conjugate import ConjugateTerm, NotConjugate, find_conjugate
 from pymc_dshdp.steps._common import model_of, rehearse
-from pymc_dshdp.structure import has_op
 
 __all__ = ["ConjugateStep"]
 

@@ -9,6 +9,7 @@ from pymc.step_methods.state import dataclass_state
 from rich.progress import TextColumn
 from rich.table import Column
 
+from pymc_dshdp.graph.prior_variables import outside_dependents
 from pymc_dshdp.kernels import direct_assignment as kernels
 from pymc_dshdp.kernels.counts import empty_counts
 from pymc_dshdp.steps._common import rehearse
@@ -19,7 +20,6 @@ from pymc_dshdp.steps.states import (
     StatesStepState,
     raise_impossible,
 )
-from pymc_dshdp.structure import outside_dependents
 
 __all__ = ["DSBlockGibbs"]
 

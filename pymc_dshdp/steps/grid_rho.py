@@ -14,20 +14,12 @@ from rich.table import Column
 
 from pymc_dshdp._compat import ChainStep
 from pymc_dshdp.distributions import SelfPersistenceRV
+from pymc_dshdp.graph.prior_variables import find_priors, refuse_outside_dependents
+from pymc_dshdp.graph.readers import Reader, logit_node, point_function, prior_log_density
+from pymc_dshdp.graph.walks import has_op, role_of, support
 from pymc_dshdp.kernels import persistence as kernels
 from pymc_dshdp.kernels.slice import slice_sample
 from pymc_dshdp.steps._common import PathReader, rehearse, select_priors
-from pymc_dshdp.structure import (
-    Reader,
-    find_priors,
-    has_op,
-    logit_node,
-    point_function,
-    prior_log_density,
-    refuse_outside_dependents,
-    role_of,
-    support,
-)
 
 __all__ = ["GridRhoStep"]
 

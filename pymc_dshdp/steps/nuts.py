@@ -10,8 +10,8 @@ from pymc.vartypes import continuous_types
 from pytensor.graph.traversal import ancestors
 
 from pymc_dshdp.distributions import HiddenPathRV
+from pymc_dshdp.graph.walks import densities, has_op
 from pymc_dshdp.steps._common import model_of
-from pymc_dshdp.structure import densities, has_op
 
 __all__ = ["ConditionalNUTS"]
 

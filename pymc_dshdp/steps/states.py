@@ -10,15 +10,15 @@ from pymc.util import get_random_generator, get_value_vars_from_user_vars
 from pytensor.graph.traversal import ancestors
 
 from pymc_dshdp._compat import ChainStep
+from pymc_dshdp.graph.prior_variables import find_priors
 from pymc_dshdp.kernels.blocks import PIECE_ELEMENTS
 from pymc_dshdp.kernels.counts import occupied_states
-from pymc_dshdp.loglik import LogLikelihoodTable, terms_involving
-from pymc_dshdp.missing import MissingValues, is_missing_observation
-from pymc_dshdp.starting import initial_path, is_default_start
+from pymc_dshdp.likelihood.missing import MissingValues, is_missing_observation
+from pymc_dshdp.likelihood.table import LogLikelihoodTable, terms_involving
 from pymc_dshdp.steps._common import PathReader, select_priors
 from pymc_dshdp.steps.conjugate import ConjugateStep
+from pymc_dshdp.steps.starting import initial_path, is_default_start
 from pymc_dshdp.steps.transition import transition_update
-from pymc_dshdp.structure import find_priors
 
 __all__ = ["HELD_ITERATIONS", "PriorSampler", "StatesStep", "StatesStepState", "raise_impossible"]
 

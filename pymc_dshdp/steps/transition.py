@@ -3,22 +3,21 @@
 import numpy as np
 from pytensor.tensor.random.basic import GammaRV
 
+from pymc_dshdp.graph.prior_variables import refuse_outside_dependents
+from pymc_dshdp.graph.readers import (
+    Reader,
+    in_values,
+    log_density_function,
+    logit_node,
+    point_function,
+)
+from pymc_dshdp.graph.walks import has_op, unwrap
 from pymc_dshdp.kernels import transitions as kernels
 from pymc_dshdp.kernels import varying
 from pymc_dshdp.kernels.blocks import sample_paths
 from pymc_dshdp.kernels.labels import renumber
 from pymc_dshdp.kernels.persistence import draw_self_persistence, log_sticky_marginal
 from pymc_dshdp.kernels.slice import slice_sample
-from pymc_dshdp.structure import (
-    Reader,
-    has_op,
-    in_values,
-    log_density_function,
-    logit_node,
-    point_function,
-    refuse_outside_dependents,
-    unwrap,
-)
 
 NO_STICKS = np.empty(0)
 

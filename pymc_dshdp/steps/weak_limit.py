@@ -18,10 +18,10 @@ from pymc_dshdp.distributions import (
     SymmetricWeightsRV,
     TransitionRowsRV,
 )
-from pymc_dshdp.missing import is_missing_observation
+from pymc_dshdp.graph.walks import has_op, role_of
+from pymc_dshdp.likelihood.missing import is_missing_observation
 from pymc_dshdp.steps._common import rehearse
 from pymc_dshdp.steps.states import StatesStep, StatesStepState
-from pymc_dshdp.structure import has_op, role_of
 
 __all__ = ["WeakLimitFFBS"]
 
@@ -93,7 +93,7 @@ class WeakLimitFFBS(StatesStep):
     while everything else adapts to it: one where all parameters of the likelihood are known or
     drawn by ``ConjugateStep``, else 50. The path is ``initvals["z"]`` or the
     ``initial_states`` of ``HiddenStates`` if given; the default is a k-means segmentation of the
-    observed data with the chain's generator (see ``pymc_dshdp.starting``). This touches the
+    observed data with the chain's generator (see ``steps/starting.py``). This touches the
     tuning phase only.
 
     When all L states were occupied in more than 1% of at least 100 draws, the statistic

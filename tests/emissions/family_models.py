@@ -4,7 +4,7 @@ import numpy as np
 import pymc as pm
 
 import pymc_dshdp as dshdp
-from pymc_dshdp.emissions.declare import (
+from pymc_dshdp.model.matrix_priors import (
     MatrixNormalInverseWishart,
     NormalInverseWishart,
     SwitchingVAR,

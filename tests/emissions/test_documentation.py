@@ -13,8 +13,8 @@ from scipy import stats
 
 import pymc_dshdp as dshdp
 from pymc_dshdp.emissions import base
-from pymc_dshdp.emissions.conjugate import ConjugateTerm, find_conjugate
-from pymc_dshdp.emissions.likelihood import table_term
+from pymc_dshdp.likelihood.conjugate import ConjugateTerm, find_conjugate
+from pymc_dshdp.likelihood.families import table_term
 
 PAGE = Path(__file__).parents[2] / "docs" / "families.md"
 

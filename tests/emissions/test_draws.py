@@ -34,7 +34,7 @@ from emissions.family_models import (
     poisson_broadcast,
     poisson_exponential,
 )
-from pymc_dshdp.emissions.conjugate import ConjugateTerm, find_conjugate
+from pymc_dshdp.likelihood.conjugate import ConjugateTerm, find_conjugate
 
 DRAWS = 4000
 PYTHON = Mode(linker="py", optimizer="fast_run").excluding("fusion")

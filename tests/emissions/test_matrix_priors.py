@@ -10,21 +10,21 @@ from scipy import stats
 
 import pymc_dshdp as dshdp
 from emissions.family_models import NUMBERS, L, T, autoregression, build, normal_inverse_wishart
-from pymc_dshdp.emissions._gaussian import draw_posterior, prior_factor
-from pymc_dshdp.emissions.declare import (
-    MatrixNormalInverseWishart,
-    NormalInverseWishart,
-    SwitchingVAR,
-)
-from pymc_dshdp.emissions.likelihood import table_term
-from pymc_dshdp.emissions.matrix_priors import (
+from pymc_dshdp.distributions.matrices import (
     CholeskyTransform,
     InverseWishart,
     MatrixNormal,
     ScaledNormal,
     packed_cholesky,
 )
+from pymc_dshdp.emissions._gaussian import draw_posterior, prior_factor
 from pymc_dshdp.kernels.emissions_statistics import triangular_statistics
+from pymc_dshdp.likelihood.families import table_term
+from pymc_dshdp.model.matrix_priors import (
+    MatrixNormalInverseWishart,
+    NormalInverseWishart,
+    SwitchingVAR,
+)
 
 PYTHON = Mode(linker="py", optimizer="fast_run")
 S = np.array([[2.0, 0.3, 0.1], [0.3, 1.0, -0.2], [0.1, -0.2, 0.5]])

@@ -12,7 +12,7 @@ from reference import assert_distribution, assert_frequencies
 from scipy import stats
 
 import pymc_dshdp as dshdp
-from pymc_dshdp.missing import is_missing_observation
+from pymc_dshdp.likelihood.missing import is_missing_observation
 from pymc_dshdp.steps.conjugate import ConjugateStep
 
 pytestmark = pytest.mark.filterwarnings("ignore:Data in .* contains missing")

@@ -9,9 +9,9 @@ from models import python_graphs
 
 import pymc_dshdp as dshdp
 from emissions.family_models import COVARIANCE, NUMBERS, PATH, TIMES, L, build
-from pymc_dshdp.emissions.conjugate import ConjugateTerm, find_conjugate
-from pymc_dshdp.emissions.likelihood import table_term
-from pymc_dshdp.structure import in_values, point_function
+from pymc_dshdp.graph.readers import in_values, point_function
+from pymc_dshdp.likelihood.conjugate import ConjugateTerm, find_conjugate
+from pymc_dshdp.likelihood.families import table_term
 
 
 def normal_mean(z, unit):

@@ -12,11 +12,11 @@ from scipy.stats import norm
 
 import pymc_dshdp as dshdp
 from emissions.family_models import COUNTS, FAMILIES, NUMBERS, PATH, L, T, build, hidden, poisson
-from pymc_dshdp import loglik
-from pymc_dshdp.emissions.conjugate import ConjugateTerm, find_conjugate
-from pymc_dshdp.emissions.likelihood import TableTerm, table_term
 from pymc_dshdp.emissions.poisson import PoissonGamma
 from pymc_dshdp.kernels.emissions_tables import normal_table
+from pymc_dshdp.likelihood import table as loglik
+from pymc_dshdp.likelihood.conjugate import ConjugateTerm, find_conjugate
+from pymc_dshdp.likelihood.families import TableTerm, table_term
 
 
 @pytest.mark.parametrize("n_states", [1, 4, 6])
@@ -182,14 +182,14 @@ GENERIC = [covariate, random_walk, lagged, second_axis, reversed_time, other_fam
 def test_anything_else_takes_the_generic_path(declare, caplog):
     """Fails if only the presence of theta[z] is checked: T or L of these may even agree."""
     model = build(declare)
-    with caplog.at_level(logging.DEBUG, "pymc_dshdp.emissions.likelihood"):
+    with caplog.at_level(logging.DEBUG, "pymc_dshdp.likelihood.families"):
         assert table_term(model, model["y"], model["z"], L) is None
     assert "z: table of y from its log-density graph" in caplog.text
 
 
 def test_the_path_taken_is_logged(caplog):
     model = build(poisson)
-    with caplog.at_level(logging.DEBUG, "pymc_dshdp.emissions.likelihood"):
+    with caplog.at_level(logging.DEBUG, "pymc_dshdp.likelihood.families"):
         table_term(model, model["y"], model["z"], L)
     assert "z: table of y by PoissonExponential" in caplog.text or (
         "z: table of y by PoissonGamma" in caplog.text

@@ -5,7 +5,7 @@ import pytest
 from numba import njit
 from numpy.testing import assert_allclose, assert_array_equal
 
-from pymc_dshdp.kernels import vectors
+from pymc_dshdp.kernels.simd import vectors
 
 COLUMNS = [1, 2, 3, 4, 5, 7, 20, 23, 40]
 

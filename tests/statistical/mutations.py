@@ -214,7 +214,7 @@ MUTATIONS = {
     ),
     "stale-table": Mutation(
         "the table of log-likelihoods at the parameters of the call before",
-        "emissions/likelihood.py",
+        "likelihood/families.py",
         (("for x in self._parameters(point)]\n        data",
           "for x in self._parameters(point)]\n"
           "        self._stale, parameters = parameters, getattr(self, '_stale', parameters)\n"

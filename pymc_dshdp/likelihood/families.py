@@ -3,7 +3,6 @@
 import logging
 
 import numpy as np
-import pytensor
 import pytensor.tensor as pt
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant
@@ -11,8 +10,9 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.op import RNGConsumerOp
 
 from pymc_dshdp.emissions.base import families
-from pymc_dshdp.emissions.graph import at_states, is_pointwise
-from pymc_dshdp.structure import has_op, in_values, point_function
+from pymc_dshdp.graph.pointwise import at_states, is_pointwise
+from pymc_dshdp.graph.readers import in_values, point_function
+from pymc_dshdp.graph.walks import concrete_shape, evaluate, has_op
 
 __all__ = ["Likelihood", "TableTerm", "table_term"]
 
@@ -78,7 +78,7 @@ class Likelihood:
         self._full = (1,) * (n - 1) + (n_states, *self.trail)
         self._data_parameters = [
             np.asarray(v, dtype="float64")
-            for v in _evaluate([self.parameters[i] for i in family.data_parameters])
+            for v in evaluate([self.parameters[i] for i in family.data_parameters])
         ]
         self._seen = self._data = None
 
@@ -172,18 +172,6 @@ class Likelihood:
 
 def _is_random(node):
     return isinstance(node.owner.op, RNGConsumerOp)
-
-
-def concrete_shape(rv):
-    """Shape of a random variable, or of data, as integers."""
-    if None not in rv.type.shape:
-        return rv.type.shape
-    return tuple(int(n) for n in _evaluate(list(rv.shape)))
-
-
-def _evaluate(graphs):
-    """Evaluate graphs without random variables, once, which is not worth compiling."""
-    return pytensor.function([], graphs, mode="FAST_COMPILE")()
 
 
 class TableTerm:

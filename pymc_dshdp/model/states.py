@@ -10,7 +10,7 @@ from pytensor.graph.basic import Constant, Variable
 
 from pymc_dshdp.distributions import HiddenPath
 from pymc_dshdp.distributions.path import UNKNOWN
-from pymc_dshdp.priors import TransitionPrior, tag
+from pymc_dshdp.model.priors import TransitionPrior, tag
 
 __all__ = ["HiddenStates"]
 

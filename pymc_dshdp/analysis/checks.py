@@ -8,7 +8,7 @@ import xarray as xr
 from rich.text import Text
 
 from pymc_dshdp._compat import group
-from pymc_dshdp.analysis.align import chain_message, match_states
+from pymc_dshdp.analysis.alignment import chain_message, match_states
 from pymc_dshdp.analysis.invariant import diagnostics, label_invariant
 from pymc_dshdp.analysis.report import Report, rounded, table
 from pymc_dshdp.analysis.result import element_labels, find_hidden, state_labels

@@ -7,14 +7,14 @@ from pytensor.graph.basic import Variable
 
 from pymc_dshdp.distributions import HiddenPathRV
 from pymc_dshdp.distributions._common import core
-from pymc_dshdp.emissions.autoregression import SwitchingVARDist
-from pymc_dshdp.emissions.matrix_priors import (
+from pymc_dshdp.distributions.matrices import (
     InverseWishart,
     MatrixNormal,
     ScaledNormal,
     declare_dims,
 )
-from pymc_dshdp.structure import has_op
+from pymc_dshdp.emissions.autoregression import SwitchingVARDist
+from pymc_dshdp.graph.walks import has_op
 
 __all__ = ["MatrixNormalInverseWishart", "NormalInverseWishart", "SwitchingVAR"]
 

@@ -12,7 +12,7 @@ from pymc_dshdp.distributions import (
     TransitionRows,
     stick_breaking_weights,
 )
-from pymc_dshdp.structure import depends_on_random_variables, support
+from pymc_dshdp.graph.walks import depends_on_random_variables, support
 
 __all__ = ["DSHDP", "TransitionPrior"]
 

@@ -14,12 +14,12 @@ from pymc.stats.convergence import log_warning_stats
 from pymc.step_methods.compound import flatten_steps
 
 from pymc_dshdp._compat import group, make_result
-from pymc_dshdp.chains import build_steps, iterate, positive, starting_positions
-from pymc_dshdp.missing import is_missing_observation
-from pymc_dshdp.progress import ChainProgress
+from pymc_dshdp.graph.walks import support
+from pymc_dshdp.likelihood.missing import is_missing_observation
+from pymc_dshdp.runs.chains import build_steps, iterate, positive, starting_positions
+from pymc_dshdp.runs.progress import ChainProgress
+from pymc_dshdp.runs.state_summary import StateSummary
 from pymc_dshdp.steps.states import HELD_ITERATIONS, StatesStep
-from pymc_dshdp.storage import StateSummary
-from pymc_dshdp.structure import support
 
 __all__ = ["continue_sampling"]
 
@@ -68,7 +68,7 @@ def continue_sampling(model, run, *, draws=1000, step=None, start=None, random_s
     if not isinstance(model, pm.Model):
         raise TypeError(f"model must be a pymc.Model, received {model!r}")
     if isinstance(run, (str, os.PathLike)):
-        from pymc_dshdp.zarr_trace import ZarrTrace
+        from pymc_dshdp.runs.zarr_trace import ZarrTrace
 
         run = ZarrTrace.open(run)
     if hasattr(run, "positions"):

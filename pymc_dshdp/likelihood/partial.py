@@ -9,11 +9,12 @@ from pytensor.tensor.random.op import RNGConsumerOp
 
 from pymc_dshdp.distributions import HiddenPathRV
 from pymc_dshdp.emissions._gaussian import gaussian_table
-from pymc_dshdp.emissions.completed import completed
-from pymc_dshdp.emissions.graph import is_pointwise
-from pymc_dshdp.emissions.likelihood import Likelihood
 from pymc_dshdp.emissions.mvnormal import MvNormalMean
-from pymc_dshdp.structure import has_op, point_function, unwrap
+from pymc_dshdp.graph.pointwise import is_pointwise
+from pymc_dshdp.graph.readers import point_function
+from pymc_dshdp.graph.walks import has_op, unwrap
+from pymc_dshdp.likelihood.completed import completed
+from pymc_dshdp.likelihood.families import Likelihood
 
 __all__ = ["PartialNormal", "has_marginal_density"]
 

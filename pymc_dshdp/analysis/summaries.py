@@ -7,7 +7,7 @@ import pandas as pd
 from rich.text import Text
 
 from pymc_dshdp._compat import group
-from pymc_dshdp.analysis.align import aligned
+from pymc_dshdp.analysis.alignment import aligned
 from pymc_dshdp.analysis.invariant import diagnostics, label_invariant
 from pymc_dshdp.analysis.report import Report, interval, rounded, table
 from pymc_dshdp.analysis.result import (

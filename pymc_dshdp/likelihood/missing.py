@@ -4,7 +4,7 @@ PyMC splits a masked observation ``y`` into ``y_observed`` and the free ``y_unob
 the states a missing value is independent of everything else, so z can be drawn with it summed
 out, and it from its own distribution given z: p(z, y_miss | rest) = p(z | rest) p(y_miss | z,
 rest). Drawing z given imputed values instead would tie each to the other. Rows of ``pm.MvNormal``
-that are missing in part keep the marginal density of what was observed (``emissions.partial``).
+that are missing in part keep the marginal density of what was observed (``likelihood/partial.py``).
 """
 
 from pymc.distributions.distribution import PartialObservedRV
@@ -16,9 +16,10 @@ from pytensor.graph.traversal import ancestors, explicit_graph_inputs
 from pytensor.tensor.random.op import RNGConsumerOp
 
 from pymc_dshdp.distributions import HiddenPathRV
-from pymc_dshdp.emissions.completed import UNOBSERVED
-from pymc_dshdp.emissions.partial import PartialNormal, has_marginal_density
-from pymc_dshdp.structure import densities, has_op, in_values
+from pymc_dshdp.graph.readers import in_values
+from pymc_dshdp.graph.walks import densities, has_op
+from pymc_dshdp.likelihood.completed import UNOBSERVED
+from pymc_dshdp.likelihood.partial import PartialNormal, has_marginal_density
 
 __all__ = ["MissingValues", "is_missing_observation"]
 

@@ -5,7 +5,7 @@ import pymc as pm
 from pytensor.graph.basic import Variable
 
 from pymc_dshdp.distributions import StickyPersistence
-from pymc_dshdp.priors import TransitionPrior
+from pymc_dshdp.model.priors import TransitionPrior
 
 __all__ = ["HDP", "FixedTransitions", "StickyHDP"]
 

@@ -15,7 +15,7 @@ from pymc.util import (
 )
 
 from pymc_dshdp._compat import begin_chain
-from pymc_dshdp.structure import find_priors
+from pymc_dshdp.graph.prior_variables import find_priors
 
 __all__ = [
     "Position",

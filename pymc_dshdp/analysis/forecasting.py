@@ -15,8 +15,9 @@ from pymc_dshdp.analysis.other_data import (
     rebuilt,
 )
 from pymc_dshdp.emissions.autoregression import SwitchingVARRV
+from pymc_dshdp.graph.path import path_lengths
+from pymc_dshdp.graph.walks import has_op
 from pymc_dshdp.kernels.messages import choose
-from pymc_dshdp.structure import has_op, path_lengths
 
 __all__ = ["forecast"]
 

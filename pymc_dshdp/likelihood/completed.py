@@ -16,7 +16,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor
 
-from pymc_dshdp.structure import has_op
+from pymc_dshdp.graph.walks import has_op
 
 __all__ = ["OBSERVED", "UNOBSERVED", "Completed", "completed"]
 

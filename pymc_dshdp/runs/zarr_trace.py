@@ -11,8 +11,8 @@ from pymc.model import modelcontext
 from pymc.step_methods.compound import StatsBijection
 
 from pymc_dshdp._compat import make_result
-from pymc_dshdp.chains import Position, positive, trace_variables
-from pymc_dshdp.storage import longest_chains
+from pymc_dshdp.runs.chains import Position, positive, trace_variables
+from pymc_dshdp.runs.state_summary import longest_chains
 
 __all__ = ["ZarrTrace"]
 

@@ -8,8 +8,10 @@ from pymc.backends.ndarray import NDArray
 
 from pymc_dshdp._compat import group, make_result
 from pymc_dshdp.distributions import HiddenPathRV
+from pymc_dshdp.graph.path import path_lengths
+from pymc_dshdp.graph.prior_variables import find_priors
+from pymc_dshdp.graph.walks import has_op
 from pymc_dshdp.kernels.occupancy import count_path
-from pymc_dshdp.structure import find_priors, has_op, path_lengths
 
 __all__ = ["StateSummary", "longest_chains"]
 

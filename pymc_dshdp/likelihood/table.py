@@ -1,8 +1,8 @@
 """Any likelihood as a table: log-densities that involve z_t, at z_t = k.
 
-Terms that an emission family knows are matrix products (see ``emissions/likelihood.py``). For
+Terms that an emission family knows are matrix products (see ``likelihood/families.py``). For
 all others the model's own log-density graph is evaluated on constant paths z = k, all at once.
-Which element of it belongs to which time point is learnt by probing (``probing.py``).
+Which element of it belongs to which time point is learnt by probing (``likelihood/probing.py``).
 """
 
 import logging
@@ -18,12 +18,13 @@ from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.traversal import ancestors, explicit_graph_inputs
 from pytensor.tensor.random.op import RandomVariable
 
-from pymc_dshdp.emissions.graph import indexed_variable
-from pymc_dshdp.emissions.likelihood import concrete_shape, table_term
-from pymc_dshdp.emissions.partial import PartialNormal, has_marginal_density
-from pymc_dshdp.probing import SeveralTimes, agrees, element_times, probe_points
-from pymc_dshdp.starting import observed_data, standardised
-from pymc_dshdp.structure import densities, known_states
+from pymc_dshdp.graph.path import known_states
+from pymc_dshdp.graph.pointwise import indexed_variable
+from pymc_dshdp.graph.walks import concrete_shape, densities
+from pymc_dshdp.likelihood.families import table_term
+from pymc_dshdp.likelihood.observed import observed_data, standardised
+from pymc_dshdp.likelihood.partial import PartialNormal, has_marginal_density
+from pymc_dshdp.likelihood.probing import SeveralTimes, agrees, element_times, probe_points
 
 __all__ = ["LogLikelihoodTable", "terms_involving"]
 

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from pymc_dshdp.analysis.align import aligned
+from pymc_dshdp.analysis.alignment import aligned
 from pymc_dshdp.analysis.decode import state_probabilities
 
 __all__ = ["segments"]

@@ -13,7 +13,7 @@ from pymc.stats.convergence import log_warning_stats
 from pymc.util import drop_warning_stat
 
 from pymc_dshdp._compat import group, make_result
-from pymc_dshdp.chains import (
+from pymc_dshdp.runs.chains import (
     build_steps,
     default_tune,
     iterate,
@@ -21,7 +21,7 @@ from pymc_dshdp.chains import (
     starting_positions,
     trace_variables,
 )
-from pymc_dshdp.progress import ChainProgress
+from pymc_dshdp.runs.progress import ChainProgress
 
 __all__ = ["sample_distributed"]
 

@@ -8,10 +8,11 @@ from pytensor.tensor.elemwise import DimShuffle
 
 from pymc_dshdp.distributions import HiddenPathRV
 from pymc_dshdp.emissions.base import SCALES, families
-from pymc_dshdp.emissions.completed import completed
-from pymc_dshdp.emissions.graph import depends_on, indexed_variable
-from pymc_dshdp.emissions.likelihood import Likelihood, concrete_shape
-from pymc_dshdp.structure import densities, has_op, in_values, point_function, unwrap
+from pymc_dshdp.graph.pointwise import depends_on, indexed_variable
+from pymc_dshdp.graph.readers import in_values, point_function
+from pymc_dshdp.graph.walks import concrete_shape, densities, has_op, unwrap
+from pymc_dshdp.likelihood.completed import completed
+from pymc_dshdp.likelihood.families import Likelihood
 
 __all__ = ["ConjugateTerm", "NotConjugate", "find_conjugate"]
 

@@ -1,0 +1,1 @@
+"""Reading a ``pm.Model``: walks through its graph, the variables of priors, compiled readers."""

@@ -1,0 +1,121 @@
+"""Compiled readers: values of nodes at a point of the model, and back."""
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from pymc.logprob.transforms import LogOddsTransform
+from pymc.pytensorf import compile as compile_pymc
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Constant
+from pytensor.graph.replace import vectorize_graph
+from pytensor.graph.traversal import graph_inputs
+
+__all__ = [
+    "Reader",
+    "in_values",
+    "is_log_odds",
+    "log_density_function",
+    "logit_node",
+    "point_function",
+    "prior_log_density",
+]
+
+
+def is_log_odds(model, rv):
+    """Whether the value variable of a free variable is its logit."""
+    return isinstance(model.rvs_to_transforms.get(rv), LogOddsTransform)
+
+
+def logit_node(model, node):
+    """Graph of logit(node) in value variables: the value variable itself where it is one."""
+    if node in model.free_RVs and is_log_odds(model, node):
+        return model.rvs_to_values[node]
+    [node] = model.replace_rvs_by_values([node])
+    return pt.log(node) - pt.log1p(-node)
+
+
+def in_values(model, nodes):
+    """Graphs of nodes with the random variables replaced by their value variables."""
+    return model.replace_rvs_by_values(list(nodes))
+
+
+def point_function(graphs, inputs=()):
+    """Compile graphs in value variables to ``f(point, *inputs) -> list``, in numba mode.
+
+    Graphs of constants alone are evaluated once, and values that the point has are taken from
+    it as they are. Every call returns new arrays.
+    """
+    varying = [v for v in graph_inputs(graphs) if not isinstance(v, Constant)]
+    free = [v for v in varying if v not in inputs and not isinstance(v, SharedVariable)]
+    if all(graph in free for graph in graphs):
+        return lambda point, *_: [_as_type(point[v.name], v.dtype).copy() for v in graphs]
+    function = compile_pymc([*inputs, *free], graphs, mode="NUMBA", on_unused_input="ignore")
+    if not (varying or inputs):
+        constants = function()
+        return lambda point: [np.copy(x) for x in constants]
+    function.trust_input = True  # ``_as_type`` sees to the types of values, in less time
+    names, dtypes = [v.name for v in free], [v.dtype for v in (*inputs, *free)]
+
+    def call(point, *values):
+        given = (*values, *(point[name] for name in names))
+        return function(*map(_as_type, given, dtypes))
+
+    return call
+
+
+def _as_type(value, dtype):
+    """Array of a dtype; a TypeError if that would cut off fractions."""
+    return np.asarray(value).astype(dtype, casting="same_kind", copy=False)
+
+
+class Reader:
+    """Scalar hyperparameters: natural values from a point, and value-space numbers back.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    nodes : list of scalar nodes
+    """
+
+    def __init__(self, model, nodes):
+        self._read = point_function(in_values(model, nodes))
+        self._free = [i for i, node in enumerate(nodes) if node in model.free_RVs]
+        self._values = [model.rvs_to_values[nodes[i]] for i in self._free]
+        natural = [pt.scalar(dtype=nodes[i].dtype) for i in self._free]
+        forward = []
+        for i, x in zip(self._free, natural, strict=True):
+            transform = model.rvs_to_transforms[nodes[i]]
+            rng_and_size, parameters = nodes[i].owner.inputs[:2], nodes[i].owner.inputs[2:]
+            inputs = [*rng_and_size, *in_values(model, parameters)]
+            forward.append(x if transform is None else transform.forward(x, *inputs))
+        self._write = point_function(forward, natural) if forward else None
+
+    def read(self, point):
+        """Natural values, floats."""
+        return [float(x) for x in self._read(point)]
+
+    def write(self, point, naturals):
+        """Value-variable entries of the free ones, given the natural values of all nodes."""
+        if self._write is None:
+            return {}
+        out = self._write(point, *(naturals[i] for i in self._free))
+        return {
+            value.name: value.type.filter(x, allow_downcast=True)
+            for value, x in zip(self._values, out, strict=True)
+        }
+
+
+def log_density_function(model, rv):
+    """``f(point, x) -> log p(x | parents)`` of a free scalar variable, x in value space."""
+    value = model.rvs_to_values[rv]
+    call = point_function([model.logp(vars=[rv], jacobian=True)], [value])
+    return lambda point, x: float(call(point, value.type.filter(x, allow_downcast=True))[0])
+
+
+def prior_log_density(model, rv):
+    """``f(point, x) -> log p(x | parents)`` of a scalar variable at a vector of natural x."""
+    x = pt.vector("x", dtype=rv.dtype)
+    scalar = pt.scalar("x_scalar", dtype=rv.dtype)
+    [graph] = in_values(model, [pm.logp(rv, scalar)])
+    evaluate = point_function([vectorize_graph(graph, {scalar: x})], [x])
+    return lambda point, values: evaluate(point, np.asarray(values, rv.dtype))

@@ -1,0 +1,101 @@
+"""Questions to a node of a model's graph."""
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+from pytensor.graph.traversal import ancestors
+from pytensor.scalar import Cast
+from pytensor.tensor.elemwise import DimShuffle, Elemwise
+from pytensor.tensor.random.op import RNGConsumerOp
+from pytensor.tensor.shape import SpecifyShape
+
+__all__ = [
+    "densities",
+    "depends_on_random_variables",
+    "has_op",
+    "concrete_shape",
+    "evaluate",
+    "is_cast",
+    "role_of",
+    "support",
+    "unwrap",
+]
+
+
+def has_op(variable, op_type):
+    """Whether a variable is the output of an Op of the given type."""
+    return variable.owner is not None and isinstance(variable.owner.op, op_type)
+
+
+def is_cast(variable):
+    """Whether a variable is another one in a different dtype."""
+    return has_op(variable, Elemwise) and isinstance(variable.owner.op.scalar_op, Cast)
+
+
+def densities(model):
+    """Random variables and potentials of a model, each once.
+
+    After ``pm.sample_posterior_predictive``, PyMC 5.28 lists observed variables twice in
+    ``model.observed_RVs``.
+    """
+    return list(dict.fromkeys([*model.basic_RVs, *model.potentials]))
+
+
+def unwrap(variable):
+    """Strip what a ``size`` or ``pm.do`` puts around a parameter: leading dimensions, shapes."""
+    while has_op(variable, SpecifyShape) or _adds_leading_axes(variable):
+        variable = variable.owner.inputs[0]
+    return variable
+
+
+def _adds_leading_axes(variable):
+    if not has_op(variable, DimShuffle):
+        return False
+    n = variable.owner.inputs[0].type.ndim
+    order = list(variable.owner.op.new_order)
+    return order == ["x"] * (len(order) - n) + list(range(n))
+
+
+def support(model, rv):
+    """Bounds (low, high) of a free variable, read from its transform.
+
+    Raises
+    ------
+    ValueError
+        If they depend on random variables: a step of those would move this variable too.
+    """
+    transform = model.rvs_to_transforms[rv]
+    if transform is None:
+        return -np.inf, np.inf
+    ends = [transform.backward(pt.constant(x), *rv.owner.inputs) for x in (-700.0, 700.0)]
+    if depends_on_random_variables(ends):
+        raise ValueError(
+            f"{rv.name!r} has bounds that are random variables; give it constant bounds, or a "
+            "prior without bounds of its own such as pm.Gamma or pm.HalfNormal"
+        )
+    low, high = pm.draw(ends, random_seed=0)
+    low, high = float(np.min(low)), float(np.max(high))
+    return low, np.inf if high > 1e200 else high
+
+
+def depends_on_random_variables(nodes):
+    """Whether graphs contain random variables."""
+    return any(has_op(v, RNGConsumerOp) for v in ancestors(nodes))
+
+
+def role_of(rv):
+    """Role of a variable that carries a prior's tag, or None."""
+    return getattr(rv.tag, "dshdp", (None, None))[1]
+
+
+def concrete_shape(rv):
+    """Shape of a random variable, or of data, as integers."""
+    if None not in rv.type.shape:
+        return rv.type.shape
+    return tuple(int(n) for n in evaluate(list(rv.shape)))
+
+
+def evaluate(graphs):
+    """Evaluate graphs without random variables, once, which is not worth compiling."""
+    return pytensor.function([], graphs, mode="FAST_COMPILE")()

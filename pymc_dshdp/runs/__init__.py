@@ -1,0 +1,1 @@
+"""Runs of chains: summaries while they run, stores, resuming, other machines, progress."""
