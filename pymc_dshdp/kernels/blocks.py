@@ -18,6 +18,8 @@ from pymc_dshdp.kernels.messages import PathDraw, backward_sample, filter_rows
 __all__ = ["sample_paths"]
 
 BLOCK_BYTES = 256e6  # of the table and of the filtered probabilities held at a time, each
+CACHE_BYTES = 4e6  # at which a block ends, for each thread, where a sequence does
+SEQUENCES = 8  # which a block holds even if they take more, since four advance together
 PIECE_ELEMENTS = 2**18  # of the table computed at a time
 WORTH_THREADS = 2**16  # elements of a table below which handing over costs more than it saves
 NO_ROW = np.empty(0)
@@ -30,9 +32,10 @@ np.empty(31 * 2**20, np.uint8)
 def sample_paths(rows, n_states, initial, transition, lengths, uniforms, threads=1):
     """Draw the hidden paths of all sequences from a table that need not be held whole.
 
-    The forward pass goes through the table by blocks of at most 256 MB and, where there are
-    several, keeps the last filtered row of each; the backward pass recomputes each block from
-    the row before it. Memory is O(block x L), time in the worst case twice that of one block.
+    Sequences are drawn a few megabytes of the table at a time, so that what is computed stays near
+    the processor and every block takes the memory of the one before. A sequence whose table takes
+    more than 256 MB is itself divided: the forward pass keeps the last filtered row of each block,
+    and the backward pass recomputes each block but the last from the row before it.
 
     Parameters
     ----------
@@ -56,11 +59,11 @@ def sample_paths(rows, n_states, initial, transition, lengths, uniforms, threads
     if T * n_states < WORTH_THREADS:
         threads = 1
     spread = map if threads == 1 else _pool(os.getpid(), threads).map
-    size = max(1, int(BLOCK_BYTES // (8 * n_states)))
-    blocks = _blocks(lengths.astype(np.int64, copy=False).tobytes(), min(size, T), threads)
-    filtered = np.empty((blocks[0].high, n_states))
-    previous = [NO_ROW]  # filtered row before each block, if that goes on with a sequence
+    small, large = (max(1, int(size // (8 * n_states))) for size in (CACHE_BYTES, BLOCK_BYTES))
+    runs = _runs(lengths.astype(np.int64, copy=False).tobytes(), small * threads, large, threads)
+    filtered = np.empty((max(b.high - b.low for run in runs for b in run), n_states))
     log_marginal = np.zeros(lengths.shape[0])
+    states = np.empty(T, np.int64)
 
     def filter_block(block, previous):
         out = filtered[: block.high - block.low]
@@ -78,48 +81,61 @@ def sample_paths(rows, n_states, initial, transition, lengths, uniforms, threads
 
         return out, list(spread(filter_group, block.groups))
 
-    for block in blocks:
-        out, found = filter_block(block, previous[-1])
-        for (times, _), (_, impossible) in zip(block.groups, found, strict=True):
-            if impossible >= 0:
-                time = block.low + times.start + impossible
-                return PathDraw(np.zeros(T, np.int64), log_marginal, time)
-        log_marginal[block.sequences] += np.concatenate([total for total, _ in found])
-        previous.append(out[-1].copy() if block.goes_on else NO_ROW)
+    for run in runs:
+        previous = [NO_ROW]  # filtered row before each block, if that goes on with a sequence
+        for block in run:
+            out, found = filter_block(block, previous[-1])
+            for (times, _), (_, impossible) in zip(block.groups, found, strict=True):
+                if impossible >= 0:
+                    time = block.low + times.start + impossible
+                    return PathDraw(np.zeros(T, np.int64), log_marginal, time)
+            log_marginal[block.sequences] += np.concatenate([total for total, _ in found])
+            previous.append(out[-1].copy() if block.goes_on else NO_ROW)
 
-    states = np.empty(T, np.int64)
-    for i, block in reversed(list(enumerate(blocks))):
-        if block is not blocks[-1]:
-            out, _ = filter_block(block, previous[i])
-        here, now = states[block.low : block.high], uniforms[block.low : block.high]
-        following = states[block.high] if block.goes_on else -1
+        for i, block in reversed(list(enumerate(run))):
+            if block is not run[-1]:
+                out, _ = filter_block(block, previous[i])
+            here, now = states[block.low : block.high], uniforms[block.low : block.high]
+            following = states[block.high] if block.goes_on else -1
 
-        def sample_group(group, block=block, out=out, here=here, now=now, following=following):
-            times, pieces = group
-            after = following if times.stop == len(here) else -1
-            here[times] = backward_sample(
-                out[times], transition, block.pieces[pieces], now[times], after
-            )
+            def sample_group(group, block=block, out=out, here=here, now=now, following=following):
+                times, pieces = group
+                after = following if times.stop == len(here) else -1
+                here[times] = backward_sample(
+                    out[times], transition, block.pieces[pieces], now[times], after
+                )
 
-        list(spread(sample_group, block.groups))
+            list(spread(sample_group, block.groups))
     return PathDraw(states, log_marginal, -1)
 
 
 @lru_cache(maxsize=16)
-def _blocks(lengths, size, threads):
-    """Blocks of a number of time points, for sequences whose lengths are given as bytes."""
-    lengths = np.frombuffer(lengths, np.int64)
-    T = int(lengths.sum())
-    edges = [*range(0, T, size), T]
-    return [_Block(lengths, low, high, threads) for low, high in pairwise(edges)]
+def _runs(lengths, small, large, threads):
+    """Blocks of sequences whose lengths are given as bytes, in runs that end with a sequence.
+
+    A block ends with the last sequence that fits into ``small`` time points, or with the eighth
+    that it holds, but after ``large`` time points at the latest. Where it ends within a
+    sequence, the next block belongs to the same run.
+    """
+    ends = np.cumsum(np.frombuffer(lengths, np.int64))
+    runs, low = [[]], 0
+    while low < ends[-1]:
+        first = np.searchsorted(ends, low, "right")
+        most = ends[min(first + SEQUENCES, ends.size) - 1]
+        last = np.searchsorted(ends, min(max(low + small, most), low + large), "right")
+        high = int(ends[last - 1]) if last > first else low + large
+        runs[-1].append(_Block(ends, low, high, threads))
+        if not runs[-1][-1].goes_on:
+            runs.append([])
+        low = high
+    return runs[:-1]
 
 
 class _Block:
     """Time points low..high - 1: the pieces of sequences in them, in groups for the threads."""
 
-    def __init__(self, lengths, low, high, threads):
+    def __init__(self, ends, low, high, threads):
         self.low, self.high = low, high
-        ends = np.cumsum(lengths)
         first, last = np.searchsorted(ends, low, "right"), np.searchsorted(ends, high)
         self.sequences = slice(first, last + 1)
         self.goes_on = ends[last] > high

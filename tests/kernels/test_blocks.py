@@ -56,6 +56,30 @@ def test_blocks_and_threads_change_nothing(monkeypatch, lengths, block, threads,
     assert_array_equal(one.log_marginal_likelihood, path.log_marginal_likelihood)
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+def test_blocks_end_with_sequences(monkeypatch, threads):
+    """Fails if a row of the table is asked for twice, or all sequences are held at once."""
+    lengths = np.array([*np.full(40, 5), 70, *np.full(40, 5)])
+    table, initial, transition, uniforms = problem(lengths)
+    monkeypatch.setattr(blocks, "WORTH_THREADS", 0)
+    monkeypatch.setattr(blocks, "CACHE_BYTES", 8 * 5 * 60 / threads)
+    monkeypatch.setattr(blocks, "SEQUENCES", 1)
+    whole = forward_filter_backward_sample(table, initial, transition, lengths, uniforms)
+    asked = []
+
+    def rows(low, high):
+        asked.append((low, high))
+        return table[low:high].copy()
+
+    path = sample_paths(rows, 5, initial, transition, lengths, uniforms, threads)
+    assert_array_equal(path.states, whole.states)
+    assert_array_equal(path.log_marginal_likelihood, whole.log_marginal_likelihood)
+    assert asked == [*((t, t + 60) for t in (0, 60, 120)), (180, 200), (200, 270)] + [
+        *((t, t + 60) for t in (270, 330, 390)),
+        (450, 470),
+    ]
+
+
 @pytest.mark.parametrize("lengths", LENGTHS[:2], ids=["one", "ragged"])
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("time", [0, 31, 69])
