@@ -27,7 +27,7 @@ def measure(T, summary, L=20, draws=8):
     logging.getLogger("pymc").setLevel(logging.ERROR)
     warnings.filterwarnings("ignore")
     model, z, _ = vectors(T, L)
-    callback = StateSummary(model) if summary else None
+    callback = StateSummary(model=model) if summary else None
     found = sweep(model, z, draws, var_names=["hmm_alpha", "niw_mu"], callback=callback)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     x = -np.random.default_rng(0).random((min(T, 1_000_000), L))

@@ -117,7 +117,7 @@ def fit(data, emission, name, seed, effort):
             compile_kwargs={"mode": "NUMBA"},
         )
     test_model = declare(name, emission, data.y_test, data.y)
-    held_out = dshdp.held_out_log_likelihood(test_model, idata, thin=THIN)["total"].values
+    held_out = dshdp.held_out_log_likelihood(idata, model=test_model, thin=THIN)["total"].values
     posterior = idata.posterior
     return [
         summarise(

@@ -79,7 +79,7 @@ def fit_all(declare, train, test, options, **start):
         seconds = time.perf_counter() - started
         thin = max(1, options.chains * options.draws // SCORED)
         test_model = declare(prior, test, options.n_states)
-        held_out = dshdp.held_out_log_likelihood(test_model, idata, thin=thin)
+        held_out = dshdp.held_out_log_likelihood(idata, model=test_model, thin=thin)
         fits[name] = Fit(idata, held_out, seconds)
         print(f"{name:7s}" + _row(fits[name]), flush=True)
     for other in ("sticky", "HDP"):

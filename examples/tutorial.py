@@ -48,7 +48,7 @@ def fit_and_check(model):
     print(dshdp.check(idata))
     dshdp.plot_occupied(idata)
     save("occupied")
-    dshdp.plot_hyperparameters(idata, model)
+    dshdp.plot_hyperparameters(idata, model=model)
     save("hyperparameters")
     return idata
 
@@ -56,7 +56,7 @@ def fit_and_check(model):
 def describe(idata):
     aligned = dshdp.align(idata)
     print("\n== summary ==")
-    print(dshdp.summary(aligned))
+    print(dshdp.summary(aligned, prob=0.9))
     for name, plot in (
         ("series", dshdp.plot_series),
         ("raster", dshdp.plot_raster),
@@ -94,7 +94,7 @@ def divide(aligned):
 
 
 def look_ahead(model, aligned, years):
-    future = dshdp.forecast(model, aligned, horizon=15, random_seed=1)["counts"]
+    future = dshdp.forecast(aligned, model=model, horizon=15, random_seed=1)["counts"]
     print("\n== forecast ==")
     for h in (1, 5, 15):
         values = future.sel(horizon=h).values
@@ -114,9 +114,9 @@ def compare(years, counts, first_held_out=1970):
         model = declare(prior, years[train], counts[train])
         with model:
             idata = pm.sample(draws=1000, tune=500, chains=2, random_seed=2, **SETTINGS)
-        models[name] = declare(prior, years[test], counts[test]), idata
+        models[name] = idata, declare(prior, years[test], counts[test])
     print(f"\n== compare: trained before {first_held_out}, scored after ==")
-    print(dshdp.compare(models).round(2).to_string())
+    print(dshdp.compare_held_out(models).round(2).to_string())
 
 
 if __name__ == "__main__":

@@ -89,7 +89,7 @@ def fake_posterior(draws=4):
 def test_held_out_log_likelihood_sums_over_all_paths():
     """Fails if a sequence starts in state 0, its first observation is left out, or kappa is."""
     result = fake_posterior()
-    found = dshdp.held_out_log_likelihood(declare(TEST, [3, 2]), result)
+    found = dshdp.held_out_log_likelihood(result, model=declare(TEST, [3, 2]))
     draws = result["posterior"].isel(chain=0)
     for d in range(4):
         kappa, rate = draws["hmm_kappa"].values[d], draws["rate"].values[d]
@@ -104,7 +104,9 @@ def test_held_out_log_likelihood_sums_over_all_paths():
     total = found["log_likelihood"].sum("sequence").values
     np.testing.assert_allclose(found["total"], total)
     assert float(found["log_mean_exp"]) == pytest.approx(np.log(np.exp(total).mean()))
-    assert dshdp.held_out_log_likelihood(declare(TEST, [5]), result, thin=2).sizes["draw"] == 2
+    assert (
+        dshdp.held_out_log_likelihood(result, model=declare(TEST, [5]), thin=2).sizes["draw"] == 2
+    )
 
 
 def test_held_out_log_likelihood_does_not_see_labels():
@@ -115,8 +117,8 @@ def test_held_out_log_likelihood_does_not_see_labels():
     rows = turned["hmm_pi_bar"].values[..., [2, 0, 1], :][..., [2, 0, 1]]
     turned["hmm_pi_bar"] = turned["hmm_pi_bar"].copy(data=rows)
     model = declare(TEST, [5])
-    one = dshdp.held_out_log_likelihood(model, result)
-    two = dshdp.held_out_log_likelihood(model, {"posterior": turned})
+    one = dshdp.held_out_log_likelihood(result, model=model)
+    two = dshdp.held_out_log_likelihood({"posterior": turned}, model=model)
     np.testing.assert_allclose(one["total"], two["total"])
 
 
@@ -124,17 +126,17 @@ def test_held_out_refusals():
     result = fake_posterior()
     with pytest.raises(ValueError, match="'rate' is not in the posterior"):
         without = {"posterior": result["posterior"].drop_vars("rate")}
-        dshdp.held_out_log_likelihood(declare(TEST, [5]), without)
+        dshdp.held_out_log_likelihood(without, model=declare(TEST, [5]))
     with pytest.raises(ValueError, match="thin must be a positive integer, received 0"):
-        dshdp.held_out_log_likelihood(declare(TEST, [5]), result, thin=0)
+        dshdp.held_out_log_likelihood(result, model=declare(TEST, [5]), thin=0)
     with pytest.raises(ValueError, match="states must name one of the hidden states"):
-        dshdp.held_out_log_likelihood(declare(TEST, [5]), result, states="w")
+        dshdp.held_out_log_likelihood(result, model=declare(TEST, [5]), states="w")
     with pm.Model() as latent:
         z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", n_states=3), length=5)
         rate = pm.LogNormal("rate", 2.0, 1.0, dims="hmm_state")
         pm.Poisson("y", pm.math.exp(pm.Normal("x", rate[z], 1.0)), observed=TEST)
     with pytest.raises(ValueError, match="'x' is latent and depends on the states"):
-        dshdp.held_out_log_likelihood(latent, result)
+        dshdp.held_out_log_likelihood(result, model=latent)
 
 
 def test_label_invariant_quantities():

@@ -28,21 +28,25 @@ def poisson(y, level, lengths=(30,)):
 @pytest.fixture(scope="module")
 def pairs():
     models = {name: poisson(TRAIN, level) for name, level in (("far", 9.0), ("near", 5.0))}
-    return {name: (model, posterior_of(model, draws=3)) for name, model in models.items()}
+    return {name: (posterior_of(model, draws=3), model) for name, model in models.items()}
 
 
 def test_scores_and_errors(pairs):
     """Fails if differences are not paired, or increments do not start from the mean of draws."""
-    table = dshdp.compare(pairs, observed={"y": TEST}, lengths=[20, 10])
+    table = dshdp.compare_held_out(pairs, observed={"y": TEST}, lengths=[20, 10])
     assert list(table.index) == ["near", "far"] and list(table["rank"]) == [0, 1]
-    for name, (model, result) in pairs.items():
-        held = dshdp.held_out_log_likelihood(model, result, observed={"y": TEST}, lengths=[20, 10])
+    for name, (result, model) in pairs.items():
+        held = dshdp.held_out_log_likelihood(
+            result, model=model, observed={"y": TEST}, lengths=[20, 10]
+        )
         p = np.exp(held["log_likelihood"].values[0])
         assert table.loc[name, "held_out"] == pytest.approx(np.log(p.mean(axis=0)).sum())
         assert table.loc[name, "ess"] == pytest.approx((p.sum(0) ** 2 / (p**2).sum(0)).min())
     one, two = (
-        dshdp.filter_states(*pairs[name], observed={"y": TEST}, lengths=[20, 10])["log_score"]
-        for name in ("far", "near")
+        dshdp.filter_states(result, model=model, observed={"y": TEST}, lengths=[20, 10])[
+            "log_score"
+        ]
+        for result, model in (pairs["far"], pairs["near"])
     )
     assert table.loc["far", "one_step"] == pytest.approx(float(one.sum()))
     difference = (one - two).values
@@ -58,8 +62,9 @@ def test_scores_and_errors(pairs):
 def test_error_of_sequences(pairs):
     """Sequences are the units where there are 20; fails if times are taken as independent."""
     lengths = [1] * 10 + [2] * 10
-    table = dshdp.compare({"near": pairs["near"]}, observed={"y": TEST}, lengths=lengths)
-    held = dshdp.held_out_log_likelihood(*pairs["near"], observed={"y": TEST}, lengths=lengths)
+    table = dshdp.compare_held_out({"near": pairs["near"]}, observed={"y": TEST}, lengths=lengths)
+    result, model = pairs["near"]
+    held = dshdp.held_out_log_likelihood(result, model=model, observed={"y": TEST}, lengths=lengths)
     scores = np.log(np.exp(held["log_likelihood"].values[0]).mean(axis=0))
     excess = scores - scores.sum() * np.array(lengths) / 30
     assert table.loc["near", "se"] == pytest.approx(np.sqrt(20 / 19 * (excess**2).sum()))
@@ -78,23 +83,23 @@ def test_data_and_states_by_name():
     result = posterior_of(model, draws=2)
     trained = result["posterior"].drop_vars(list(result["posterior"].data_vars))
     result["observed_data"] = trained.assign(y=("y_dim_0", TRAIN), x=("x_dim_0", TRAIN[:5]))
-    table = dshdp.compare({"one": (model, result)}, observed={"data": TEST}, states="z")
-    held = dshdp.held_out_log_likelihood(model, result, observed={"data": TEST}, states="z")
+    table = dshdp.compare_held_out({"one": (result, model)}, observed={"data": TEST}, states="z")
+    held = dshdp.held_out_log_likelihood(result, model=model, observed={"data": TEST}, states="z")
     assert table.loc["one", "held_out"] == pytest.approx(float(held["log_mean_exp"]))
     with pytest.raises(ValueError, match="would be scored on 'y' as it was in training"):
-        dshdp.compare({"one": (model, result)}, observed={"data": TRAIN}, states="z")
+        dshdp.compare_held_out({"one": (result, model)}, observed={"data": TRAIN}, states="z")
 
 
 def test_refusals(pairs):
-    model, result = pairs["near"]
+    result, model = pairs["near"]
     data = {"y": ("y_dim_0", TRAIN)}
     trained = {**result, "observed_data": result["posterior"].drop_vars("rate").assign(data)}
     with pytest.raises(ValueError, match=r"models\['near'\] would be scored on 'y' as it was in"):
-        dshdp.compare({"near": (model, trained)})
+        dshdp.compare_held_out({"near": (trained, model)})
     with pytest.raises(TypeError, match=r"models must be a dict"):
-        dshdp.compare([model])
+        dshdp.compare_held_out([model])
     with pytest.raises(TypeError, match=r"models\['near'\] must be a pair"):
-        dshdp.compare({"near": model})
+        dshdp.compare_held_out({"near": model})
     other = poisson(TEST[:20], 5.0, (20,))
     with pytest.raises(ValueError, match=r"models\['b'\] is scored on sequences of lengths \[20\]"):
-        dshdp.compare({"a": (poisson(TEST, 5.0), result), "b": (other, result)})
+        dshdp.compare_held_out({"a": (result, poisson(TEST, 5.0)), "b": (result, other)})

@@ -80,7 +80,7 @@ def smoothed(result, counts, lengths):
 
 def test_smooth_averages_exact_probabilities(model, result):
     """Fails if draws are weighted by their likelihood, or a sequence runs on into the next."""
-    found = dshdp.smooth(model, result)
+    found = dshdp.smooth(result, model=model)
     assert found.dims == ("day", "state") and list(found["state"].values) == STATES
     assert found.indexes["day"].equals(DAYS)
     np.testing.assert_array_equal(found["sequence"], [0] * 5 + [1] * 4)
@@ -90,7 +90,7 @@ def test_smooth_averages_exact_probabilities(model, result):
 def test_smooth_classifies_new_sequences(model, result):
     """Fails if the old lengths are kept, or the old counts."""
     new = np.array([3, 2, 50])
-    found = dshdp.smooth(model, result, observed={"y": new}, lengths=[1, 2], thin=2)
+    found = dshdp.smooth(result, model=model, observed={"y": new}, lengths=[1, 2], thin=2)
     thin = {"posterior": result["posterior"].isel(draw=slice(None, None, 2))}
     np.testing.assert_allclose(found, smoothed(thin, new, [1, 2]), atol=1e-10)
     assert found.sizes == {"day": 3, "state": 3}
@@ -102,16 +102,17 @@ def test_missing_observations_say_nothing(result):
     with pytest.warns(pm.exceptions.ImputationWarning):
         model = declare(masked)
     expected = smoothed(result, masked, LENGTHS)
-    np.testing.assert_allclose(dshdp.smooth(model, result), expected, atol=1e-10)
+    np.testing.assert_allclose(dshdp.smooth(result, model=model), expected, atol=1e-10)
 
 
 def test_filter_states(model, result):
     """Fails if the score is the mean of the log densities instead of the log of the mean."""
-    found = dshdp.filter_states(model, result)
-    smooth = dshdp.smooth(model, result)
+    with model:  # the model of the context
+        found = dshdp.filter_states(result)
+    smooth = dshdp.smooth(result, model=model)
     np.testing.assert_allclose(found["probability"][[4, 8]], smooth[[4, 8]], atol=1e-10)
     total = found["log_predictive"].sum("day")
-    held_out = dshdp.held_out_log_likelihood(model, result)
+    held_out = dshdp.held_out_log_likelihood(result, model=model)
     np.testing.assert_allclose(total, held_out["total"])
     scores = found["log_predictive"].values
     np.testing.assert_allclose(found["log_score"], np.log(np.exp(scores).mean(axis=(0, 1))))
@@ -126,7 +127,7 @@ def test_filter_states(model, result):
 
 def test_viterbi_is_the_best_path_of_the_best_draw(model, result):
     """Fails if the first draw is taken, or the sequences' maxima come from different draws."""
-    path = dshdp.viterbi(model, result)
+    path = dshdp.viterbi(result, model=model)
     best = []
     for sequences in enumerated(result, COUNTS, LENGTHS):
         joint = sum(joint.max() for _, joint in sequences)
@@ -147,12 +148,12 @@ def test_numbering_changes_only_labels(model, result):
     turned["z"] = turned["z"].copy(data=np.argsort(order)[turned["z"].values])
     other = {**result, "posterior": turned}
     for one, two in (
-        (dshdp.smooth(model, result), dshdp.smooth(model, other)),
+        (dshdp.smooth(result, model=model), dshdp.smooth(other, model=model)),
         (dshdp.state_probabilities(result), dshdp.state_probabilities(other)),
     ):
         np.testing.assert_allclose(one.values[:, order], two)
-    path = dshdp.viterbi(model, result).values
-    np.testing.assert_array_equal(np.argsort(order)[path], dshdp.viterbi(model, other))
+    path = dshdp.viterbi(result, model=model).values
+    np.testing.assert_array_equal(np.argsort(order)[path], dshdp.viterbi(other, model=model))
     np.testing.assert_allclose(
         dshdp.self_persistence_probability(result), dshdp.self_persistence_probability(other)
     )
@@ -194,15 +195,20 @@ def test_self_persistence_probability(result):
 
 def test_arguments_in_the_wrong_place(model, result):
     for function in (dshdp.smooth, dshdp.filter_states, dshdp.viterbi, dshdp.forecast):
-        with pytest.raises(TypeError, match="must be a pymc.Model, received dict; the model comes"):
-            function(result, model)
-    with pytest.raises(TypeError, match="model must be a pymc.Model, received dict"):
-        dshdp.compare({"one": (result, model)})
+        name = function.__name__
+        with pytest.raises(TypeError, match=f"{name} takes the result first and the model by key"):
+            function(model, result)
+        with pytest.raises(TypeError, match="model must be a pymc.Model, received dict"):
+            function(result, model=result)
+        with pytest.raises(TypeError, match="there is no model: pass it by keyword, model=model"):
+            function(result)
+    with pytest.raises(TypeError, match=r"models\['one'\] must have the result first"):
+        dshdp.compare_held_out({"one": (model, result)})
     for function in (dshdp.align, dshdp.check, dshdp.summary, dshdp.segments, dshdp.plot_series):
         with pytest.raises(TypeError, match="an InferenceData or DataTree with the group 'post.*M"):
             function(model)
     with pytest.raises(TypeError, match="the group 'posterior', as pm.sample gives; received str"):
-        dshdp.smooth(model, "z")
+        dshdp.smooth("z", model=model)
 
 
 def test_segments_of_a_path():
@@ -268,18 +274,18 @@ def test_impossible_sequences():
     result = posterior_of(model, draws=2)
     post = result["posterior"]
     post["top"] = post["top"].copy(data=[[[3.0, 1.0], [1.0, 0.8]]])
-    found = dshdp.smooth(model, result)
+    found = dshdp.smooth(result, model=model)
     np.testing.assert_allclose(found.sum("state"), 1.0)
     assert float(found[1, 0]) == 1.0
-    scores = dshdp.filter_states(model, result)["log_predictive"].values[0]
+    scores = dshdp.filter_states(result, model=model)["log_predictive"].values[0]
     assert np.isfinite(scores[0]).all() and np.isneginf(scores[1, 1]) and np.isfinite(scores[1, 2])
-    held_out = dshdp.held_out_log_likelihood(model, result)["log_likelihood"][0]
+    held_out = dshdp.held_out_log_likelihood(result, model=model)["log_likelihood"][0]
     np.testing.assert_allclose(held_out, np.add.reduceat(scores, [0, 2, 3], axis=1))
     post["top"] = post["top"].copy(data=[[[1.0, 1.0], [1.0, 0.8]]])
     with pytest.raises(ValueError, match="sequence of time point 0 has probability 0 in every"):
-        dshdp.smooth(model, result)
+        dshdp.smooth(result, model=model)
     with pytest.raises(ValueError, match="no path is possible in any draw"):
-        dshdp.viterbi(model, result)
+        dshdp.viterbi(result, model=model)
 
 
 def test_batches_on_a_sampled_result():
@@ -291,11 +297,11 @@ def test_batches_on_a_sampled_result():
         rate = pm.Gamma("rate", 2.0, 0.1, dims="state")
         pm.Poisson("y", rate[z], observed=counts)
     idata = sample(model, draws=5, tune=5)
-    found = dshdp.smooth(model, idata)
+    found = dshdp.smooth(idata, model=model)
     assert found.dims == ("trial", "time", "state")
     np.testing.assert_allclose(found.sum("state"), 1.0)
     assert dshdp.state_probabilities(idata).dims == found.dims
-    path = dshdp.viterbi(model, idata)
+    path = dshdp.viterbi(idata, model=model)
     assert path.dims == ("trial", "time") and list(path["trial"].values) == ["a", "b"]
     table = dshdp.segments(path, probabilities=found)
     assert set(table["sequence"]) == {"a", "b"} and table["length"].sum() == 8

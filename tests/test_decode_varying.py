@@ -93,15 +93,15 @@ def assert_decoded(model, idata, x, y, parts, **kwargs):
     filtered, smoothed, scores, (draw, path, log_joint) = dense(idata, x, y, parts)
     shape = np.shape(kwargs["observed"]["y"]) if kwargs else y.shape
     np.testing.assert_allclose(
-        dshdp.smooth(model, idata, **kwargs), smoothed.reshape(*shape, 2), atol=1e-12
+        dshdp.smooth(idata, model=model, **kwargs), smoothed.reshape(*shape, 2), atol=1e-12
     )
-    found = dshdp.filter_states(model, idata, **kwargs)
+    found = dshdp.filter_states(idata, model=model, **kwargs)
     np.testing.assert_allclose(found["probability"], filtered.reshape(*shape, 2), atol=1e-12)
     np.testing.assert_allclose(found["log_predictive"][0], scores.reshape(-1, *shape), atol=1e-12)
-    best = dshdp.viterbi(model, idata, **kwargs)
+    best = dshdp.viterbi(idata, model=model, **kwargs)
     np.testing.assert_array_equal(best, path.reshape(shape))
     assert int(best["draw"]) == draw and float(best["log_joint"]) == pytest.approx(log_joint)
-    held_out = dshdp.held_out_log_likelihood(model, idata, **kwargs)["log_likelihood"][0]
+    held_out = dshdp.held_out_log_likelihood(idata, model=model, **kwargs)["log_likelihood"][0]
     starts = np.cumsum(parts) - parts
     np.testing.assert_allclose(held_out, np.add.reduceat(scores, starts, axis=1))
 
@@ -127,8 +127,10 @@ def test_other_batches(idata):
 
 def test_compare(model, idata):
     again = declare(NEW_X, NEW_Y, held=False, length=4)
-    found = dshdp.compare({"a": (model, idata)}, observed={"y": NEW_Y, "x": NEW_X}, lengths=[4])
-    expected = dshdp.compare({"a": (again, idata)})
+    found = dshdp.compare_held_out(
+        {"a": (idata, model)}, observed={"y": NEW_Y, "x": NEW_X}, lengths=[4]
+    )
+    expected = dshdp.compare_held_out({"a": (idata, again)})
     np.testing.assert_allclose(found.values.astype(float), expected.values.astype(float))
     scores = dense(idata, NEW_X, NEW_Y, [4])[2]
     assert found["held_out"]["a"] == pytest.approx(np.log(np.exp(scores.sum(axis=1)).mean()))
@@ -166,10 +168,10 @@ FUTURE = np.array([[-3.0, 3.0, -3.0], [3.0, -3.0, 2.0]])
 def test_forecast(model):
     """Fails if kappa_{h-1} is used to h, or the rows of one sequence for both."""
     result = repeated(1500, 5, **PARAMETERS)
-    found = dshdp.forecast(model, result, horizon=3, covariates={"x": FUTURE}, random_seed=1)
+    found = dshdp.forecast(result, model=model, horizon=3, covariates={"x": FUTURE}, random_seed=1)
     assert_forecast(found, FUTURE)
     ahead = declare(FUTURE.ravel(), np.zeros(6), held=False, lengths=[3, 3])
-    again = dshdp.forecast(model, result, forecast_model=ahead, random_seed=1)
+    again = dshdp.forecast(result, model=model, forecast_model=ahead, random_seed=1)
     np.testing.assert_array_equal(again["z"], found["z"])
 
 
@@ -180,15 +182,17 @@ def test_forecast_of_a_batch(common):
     model = declare(x, np.zeros((2, 2)), shape=(2, 2))
     future = FUTURE[0] if common else FUTURE
     found = dshdp.forecast(
-        model,
         repeated(1500, (2, 2), **PARAMETERS),
+        model=model,
         horizon=3,
         covariates={"x": future},
         random_seed=1,
     )
     assert_forecast(found, np.broadcast_to(future, (2, 3)))
     with pytest.raises(ValueError, match=r"covariates\['x'\] must have shape \(.*3, ...\), rece"):
-        dshdp.forecast(model, repeated(2, (2, 2)), horizon=3, covariates={"x": future[..., :2]})
+        dshdp.forecast(
+            repeated(2, (2, 2)), model=model, horizon=3, covariates={"x": future[..., :2]}
+        )
 
 
 def test_forecast_of_an_autoregression():
@@ -203,7 +207,7 @@ def test_forecast_of_an_autoregression():
     theta = {"a": [0.0, 0.0], "ar_A": np.zeros((2, 1, 2)), "ar_Sigma": np.ones((2, 1, 1))}
     result = repeated(1, 9, **{**PARAMETERS, **theta, "hmm_pi_bar": 1.0 - np.eye(2)})
     future = 800.0 * np.array([[1, -1, -1], [-1, 1, -1]])  # stay or switch for certain
-    found = dshdp.forecast(model, result, horizon=3, covariates={"x": future})
+    found = dshdp.forecast(result, model=model, horizon=3, covariates={"x": future})
     np.testing.assert_array_equal(found["z"][0, 0], [[0, 1, 0], [1, 1, 0]])
 
 
@@ -232,9 +236,9 @@ def test_covariates_that_do_not_fit(held, given, message):
 def test_forecasts_without_the_future_of_the_covariate(model):
     result = repeated(1, 5, **PARAMETERS)
     with pytest.raises(ValueError, match=r"but \['x'\], .* too\. For a forecast, .*covariates={"):
-        dshdp.forecast(model, result, horizon=3)
+        dshdp.forecast(result, model=model, horizon=3)
     with pytest.raises(ValueError, match="'z' has a self-pers.* no pm.Data.*pass forecast_model="):
-        dshdp.forecast(declare(held=False), result, horizon=3)
+        dshdp.forecast(result, model=declare(held=False), horizon=3)
 
 
 def test_rows_drawn_at_each_time():
@@ -244,7 +248,7 @@ def test_rows_drawn_at_each_time():
         z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", n_states=2, kappa=kappa), length=5)
         pm.Normal("y", pt.as_tensor(MEANS)[z], 1.0, observed=Y)
     with pytest.raises(ValueError, match=NO_ROWS + "it depends on no pm.Data"):
-        dshdp.smooth(model, repeated(1, 5), observed={"y": NEW_Y})
+        dshdp.smooth(repeated(1, 5), model=model, observed={"y": NEW_Y})
 
 
 def test_stale_covariates(model):
@@ -253,4 +257,4 @@ def test_stale_covariates(model):
     with other:
         pm.set_data({"x": NEW_X})
     with pytest.raises(ValueError, match=r"kappa has rows for times of shape \(4,\), but the stat"):
-        dshdp.smooth(other, repeated(1, 5, **PARAMETERS))
+        dshdp.smooth(repeated(1, 5, **PARAMETERS), model=other)

@@ -40,7 +40,7 @@ def test_draws_are_those_of_one_machine_even_if_a_worker_dies():
 
         killer = threading.Thread(target=kill)
         killer.start()
-        there = dshdp.sample_distributed(model, client=client, progressbar=False, **run)
+        there = dshdp.sample_distributed(model=model, client=client, progressbar=False, **run)
         killer.join()
     for name in ("posterior", "sample_stats"):
         one, two = group(here, name), group(there, name)
@@ -52,6 +52,6 @@ def test_draws_are_those_of_one_machine_even_if_a_worker_dies():
 
 def test_refusals():
     with pytest.raises(TypeError, match="model must be a pymc.Model, received 1"):
-        dshdp.sample_distributed(1, client=None)
+        dshdp.sample_distributed(model=1, client=None)
     with pytest.raises(TypeError, match="must be a synchronous distributed.Client, received None"):
-        dshdp.sample_distributed(prior_model(), client=None)
+        dshdp.sample_distributed(model=prior_model(), client=None)

@@ -63,7 +63,7 @@ def test_models_start_from_the_parametric_path(monkeypatch):
     assert again["ar_Sigma"].owner.inputs[2].eval() == pytest.approx(
         model["ar_Sigma"].owner.inputs[2].eval()
     )
-    score = dshdp.held_out_log_likelihood(again, started)
+    score = dshdp.held_out_log_likelihood(started, model=again)
     fit = three_models.Fit(started, score, 1.0)
     row = three_models._row(fit).split()
     assert float(row[0]) == pytest.approx(float(score["total"].mean()), rel=0.01)

@@ -44,7 +44,9 @@ def test_forecast_distribution():
     """Fails if the path starts from pi_init, or from the last state of the other sequence."""
     n, horizon = 4000, 3
     z = np.array([0, 0, 0, 1, 0, 0, 0])  # sequences end in 1 and in 0
-    found = dshdp.forecast(poisson((4, 3)), draws(z, n, rate=RATE), horizon=horizon, random_seed=1)
+    found = dshdp.forecast(
+        draws(z, n, rate=RATE), model=poisson((4, 3)), horizon=horizon, random_seed=1
+    )
     assert found["y"].dims == ("chain", "draw", "sequence", "horizon")
     for s, last in enumerate((1, 0)):
         for h in range(horizon):
@@ -56,7 +58,9 @@ def test_forecast_distribution():
             y = found["y"].values[0, :, s, h]
             assert abs(y.mean() - mean) < 4.5 * np.sqrt(variance / n)
             np.testing.assert_allclose([y[state == k].mean() for k in (0, 1)], RATE, rtol=0.1)
-    again = dshdp.forecast(poisson((4, 3)), draws(z, n, rate=RATE), horizon=horizon, random_seed=1)
+    again = dshdp.forecast(
+        draws(z, n, rate=RATE), model=poisson((4, 3)), horizon=horizon, random_seed=1
+    )
     xr.testing.assert_equal(found, again)
 
 
@@ -69,7 +73,7 @@ def test_autoregression_goes_on_from_its_last_rows():
         dshdp.SwitchingVAR("y", A, Sigma, z, observed=y, lags=2)
     a = np.random.default_rng(1).normal(0.0, 0.5, size=(2, 2, 4))
     result = draws(np.zeros(9, int), 3, ar_A=a, ar_Sigma=np.stack([1e-20 * np.eye(2)] * 2))
-    found = dshdp.forecast(model, result, horizon=4, random_seed=0)
+    found = dshdp.forecast(result, model=model, horizon=4, random_seed=0)
     assert found["y"].dims[:4] == ("chain", "draw", "sequence", "horizon")
     for d in range(3):
         for n, stop in enumerate((5, 9)):
@@ -96,12 +100,12 @@ def test_covariates(horizon):
     result = draws(np.zeros(7, int), 2, slope=[1.0, 2.0])
     future = np.arange(1.0, horizon + 1)
     model = declare(lambda: pm.Data("x", x))
-    found = dshdp.forecast(model, result, horizon=horizon, covariates={"x": future})
+    found = dshdp.forecast(result, model=model, horizon=horizon, covariates={"x": future})
     np.testing.assert_allclose(found["y"], (found["z"] + 1) * future, atol=1e-6)
     with pytest.raises(ValueError, match=r"but \['x'\], .* still have the times of shape \(7,\)"):
-        dshdp.forecast(model, result, horizon=horizon)
+        dshdp.forecast(result, model=model, horizon=horizon)
     with pytest.raises(ValueError, match="'y' does not fit .* pass forecast_model="):
-        dshdp.forecast(declare(x), result, horizon=horizon)
+        dshdp.forecast(result, model=declare(x), horizon=horizon)
 
 
 def test_observations_missing_in_part():
@@ -112,7 +116,7 @@ def test_observations_missing_in_part():
         z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", n_states=2), length=7)
         mu = pm.Normal("mu", shape=(2, 2))
         pm.MvNormal("y", mu[z], 1e-12 * np.eye(2), observed=y)
-    found = dshdp.forecast(model, result, horizon=4)
+    found = dshdp.forecast(result, model=model, horizon=4)
     assert found["y"].dims == ("chain", "draw", "horizon", "y_dim_0")
     expected = np.array([[0.0, 1.0], [5.0, 6.0]])[found["z"].values]
     np.testing.assert_allclose(found["y"], expected, atol=1e-4)
@@ -121,7 +125,7 @@ def test_observations_missing_in_part():
         A, Sigma = dshdp.MatrixNormalInverseWishart("ar", n_states=2, S0=np.eye(2))
         dshdp.SwitchingVAR("y", A, Sigma, z, observed=y)
     with pytest.raises(ValueError, match="'y_unobserved' is a latent variable that depends on"):
-        dshdp.forecast(model, result, horizon=4)
+        dshdp.forecast(result, model=model, horizon=4)
 
 
 def test_lags_written_by_hand_are_refused():
@@ -132,7 +136,7 @@ def test_lags_written_by_hand_are_refused():
         phi = pm.Normal("phi", dims="hmm_state")
         pm.Normal("y", phi[z[1:]] * y[:-1], 1.0, observed=y[1:])
     with pytest.raises(ValueError, match=r"'y' does not fit .* declare .* as SwitchingVAR"):
-        dshdp.forecast(model, draws(np.zeros(7, int), 2, phi=[0.5, 1.0]), horizon=3)
+        dshdp.forecast(draws(np.zeros(7, int), 2, phi=[0.5, 1.0]), model=model, horizon=3)
 
 
 def test_forecast_model():
@@ -148,8 +152,8 @@ def test_forecast_model():
 
     result = draws(np.zeros(7, int), 2, mu=[1.0, 20.0])
     with pytest.raises(ValueError, match="'x' is a latent variable that depends on the states"):
-        dshdp.forecast(declare(7), result, horizon=3)
-    found = dshdp.forecast(declare(7), result, forecast_model=declare(3))
+        dshdp.forecast(result, model=declare(7), horizon=3)
+    found = dshdp.forecast(result, model=declare(7), forecast_model=declare(3))
     expected = np.array([1.0, 20.0])[found["z"].values] + np.arange(3)
     np.testing.assert_allclose(found["y"], expected, atol=1e-6)
     assert found["y"].dims == ("chain", "draw", "horizon")
@@ -171,4 +175,4 @@ def test_refusals(change, kwargs, message):
     result = draws(np.zeros(7, int), 2, rate=RATE)
     result["posterior"] = result["posterior"].drop_vars(change)
     with pytest.raises(ValueError, match=message):
-        dshdp.forecast(poisson(), result, **kwargs)
+        dshdp.forecast(result, model=poisson(), **kwargs)

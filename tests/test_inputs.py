@@ -223,4 +223,4 @@ def test_fractions_in_other_data():
         model, _ = step_on("poisson", held)
         nothing = {"posterior": xr.Dataset(coords={"chain": [0], "draw": [0]})}
         with pytest.raises(ValueError, match=r"'y' has 2.5 at position \(2,\)"):
-            dshdp.smooth(model, nothing, observed={"data": POINTS})
+            dshdp.smooth(nothing, model=model, observed={"data": POINTS})

@@ -89,10 +89,10 @@ def test_other_lengths(declare, train, test, lengths, extra):
     before = model.rvs_to_values.copy()
     result = posterior_of(model, draws=2)
     found = dshdp.held_out_log_likelihood(
-        model, result, observed={"y": test, **extra}, lengths=lengths
+        result, model=model, observed={"y": test, **extra}, lengths=lengths
     )
     again = built(declare, test, **({"lengths": lengths} if lengths else {}))
-    expected = dshdp.held_out_log_likelihood(again, result)
+    expected = dshdp.held_out_log_likelihood(result, model=again)
     np.testing.assert_allclose(found["log_likelihood"], expected["log_likelihood"])
     assert model.rvs_to_values == before and len(model["z"].eval()) == 12
 
@@ -108,24 +108,24 @@ def test_equal_shapes_serve_any_likelihood():
     layout = {"lengths": [7, 5]}
     model = built(declare, TRAIN, **layout)
     result = posterior_of(model, draws=2)
-    found = dshdp.held_out_log_likelihood(model, result, observed={"y": TRAIN[::-1]})
-    expected = dshdp.held_out_log_likelihood(built(declare, TRAIN[::-1], **layout), result)
+    found = dshdp.held_out_log_likelihood(result, model=model, observed={"y": TRAIN[::-1]})
+    expected = dshdp.held_out_log_likelihood(result, model=built(declare, TRAIN[::-1], **layout))
     np.testing.assert_allclose(found["log_likelihood"], expected["log_likelihood"])
     for y in (TEST, TEST[:1]):  # one time point must not be broadcast to twelve
         with pytest.raises(ValueError, match="'y' does not fit data of shape .*Declare the model"):
-            dshdp.held_out_log_likelihood(model, result, observed={"y": y}, lengths=[len(y)])
+            dshdp.held_out_log_likelihood(result, model=model, observed={"y": y}, lengths=[len(y)])
 
 
 def test_set_data_of_another_length():
     """The states follow ``length=data.shape[0]``."""
     model = built(held_in_data, TRAIN)
     result = posterior_of(model, draws=2)
-    expected = dshdp.held_out_log_likelihood(model, result, observed={"data": TEST, "x": X})
+    expected = dshdp.held_out_log_likelihood(result, model=model, observed={"data": TEST, "x": X})
     with model:
         pm.set_data({"data": TEST, "x": X})
-    found = dshdp.held_out_log_likelihood(model, result)
+    found = dshdp.held_out_log_likelihood(result, model=model)
     np.testing.assert_allclose(found["total"], expected["total"])
-    assert dshdp.smooth(model, result).sizes["z_dim_0"] == 5
+    assert dshdp.smooth(result, model=model).sizes["z_dim_0"] == 5
 
 
 def test_named_times_of_another_length():
@@ -135,7 +135,7 @@ def test_named_times_of_another_length():
         rate, z = states(dims="time")
         pm.Poisson("y", rate[z] * x, observed=TRAIN, dims="time")
     result = posterior_of(model, draws=1)
-    found = dshdp.smooth(model, result, observed={"y": [0, 25], "x": [1.0, 2.0]})
+    found = dshdp.smooth(result, model=model, observed={"y": [0, 25], "x": [1.0, 2.0]})
     kappa, rows, initial, rate = (
         result["posterior"][name].values[0, 0]
         for name in ("hmm_kappa", "hmm_pi_bar", "hmm_pi_init", "rate")
@@ -164,7 +164,7 @@ def test_refusals(declare, observed, lengths, error, message):
     model = built(declare, TRAIN)
     with pytest.raises(error, match=message):
         dshdp.held_out_log_likelihood(
-            model, {"posterior": _nothing()}, observed=observed, lengths=lengths
+            {"posterior": _nothing()}, model=model, observed=observed, lengths=lengths
         )
 
 
@@ -176,14 +176,14 @@ def test_refused_models():
     result = {"posterior": _nothing()}
     model = built(poisson, TRAIN, lengths=[7, 5])
     with pytest.raises(ValueError, match="the model has 2 sequences in 'z'; give the lengths"):
-        dshdp.smooth(model, result, observed={"y": TEST})
+        dshdp.smooth(result, model=model, observed={"y": TEST})
     with pm.Model() as latent:
         rate, z = states(length=5)
         pm.Poisson("y", pm.math.exp(pm.Normal("x", rate[z], 1.0)), observed=TEST)
     with pytest.raises(ValueError, match="'x' is a latent variable that depends on the states 'z'"):
-        dshdp.smooth(latent, result, observed={"y": TEST})
+        dshdp.smooth(result, model=latent, observed={"y": TEST})
     with pm.Model() as batch:
         rate, z = states(shape=(2, 5))
         pm.Poisson("y", rate[z], observed=[TEST, TEST])
     with pytest.raises(ValueError, match="lengths has nothing to say"):
-        dshdp.smooth(batch, result, observed={"y": [TEST, TEST]}, lengths=[5, 5])
+        dshdp.smooth(result, model=batch, observed={"y": [TEST, TEST]}, lengths=[5, 5])

@@ -143,7 +143,7 @@ def test_a_state_is_drawn_over_the_draws_that_occupy_it():
     shown = dshdp.plot_transitions(idata).images[0].get_array()
     np.testing.assert_allclose(shown, dshdp.summary(idata).transition_matrix)
     assert shown[2, 2] < 0.6
-    line = dshdp.plot_dwell_times(idata, 2).lines[0].get_ydata()
+    line = dshdp.plot_dwell_times(idata, label=2).lines[0].get_ydata()
     assert line[0] == pytest.approx(1 - shown[2, 2], rel=0.01)
 
 
@@ -159,9 +159,9 @@ def test_dwell_times_against_the_geometric(idata):
     line = panels[0, 0].lines[0].get_ydata()
     np.testing.assert_allclose(line[:3], (1 - stay) * stay ** np.arange(3), rtol=0.05)
     ax = plt.subplots()[1]
-    assert dshdp.plot_dwell_times(idata, 1, ax=ax) is ax
+    assert dshdp.plot_dwell_times(idata, label=1, ax=ax) is ax
     with pytest.raises(ValueError, match="state must be one of .* received 9"):
-        dshdp.plot_dwell_times(idata, 9)
+        dshdp.plot_dwell_times(idata, label=9)
     with pytest.raises(ValueError, match="ax is for one state"):
         dshdp.plot_dwell_times(idata, ax=ax)
 
@@ -169,7 +169,7 @@ def test_dwell_times_against_the_geometric(idata):
 def test_runs_end_with_their_sequence():
     truth = np.repeat([0, 1, 1, 0], [20, 10, 5, 30])
     idata = result(truth, 4, noise=0.0, extra=0, lengths=[30, 35])
-    assert dshdp.plot_dwell_times(idata, 1).get_title() == "state 1, mean of all runs 7.5"
+    assert dshdp.plot_dwell_times(idata, label=1).get_title() == "state 1, mean of all runs 7.5"
 
 
 def test_hyperparameters_over_their_prior(idata):
@@ -177,15 +177,15 @@ def test_hyperparameters_over_their_prior(idata):
     assert panel.get_title() == "hmm_alpha" and len(panel.patches) == 1
     with pm.Model() as model:
         pm.Gamma("hmm_alpha", 2.0, 1.0)
-    [panel] = dshdp.plot_hyperparameters(idata, model)
+    [panel] = dshdp.plot_hyperparameters(idata, model=model)
     posterior, prior = (patch.get_data() for patch in panel.patches)
     width = np.diff(prior.edges)
     assert 0.9 < (prior.values * width).sum() <= 1.0
     np.testing.assert_allclose(posterior.values, prior.values, atol=0.25)
     with pytest.raises(ValueError, match="names must be scalars of the posterior"):
-        dshdp.plot_hyperparameters(idata, names=["rate"])
+        dshdp.plot_hyperparameters(idata, var_names=["rate"])
     with pytest.raises(ValueError, match="ax must have 2 axes, one for each name; got 1"):
-        dshdp.plot_hyperparameters(idata, names=["hmm_alpha"] * 2, ax=plt.subplots()[1])
+        dshdp.plot_hyperparameters(idata, var_names=["hmm_alpha"] * 2, ax=plt.subplots()[1])
 
 
 def test_occupied_states_by_chain(idata):

@@ -67,7 +67,9 @@ def run(model, make, draws, **kwargs):
 
 def go_on(model, make, store, draws, **kwargs):
     kwargs = {"cores": 1, "progressbar": False, **kwargs}
-    return dshdp.continue_sampling(model, store, draws=draws, step=steps_of(model, make), **kwargs)
+    return dshdp.continue_sampling(
+        store, model=model, draws=draws, step=steps_of(model, make), **kwargs
+    )
 
 
 def assert_equal_results(one, two):
@@ -111,10 +113,10 @@ def small():
 def test_little_stored_several_processes_and_a_summary(small, tmp_path):
     """Fails if what ``var_names`` left out is needed, or if workers share a state."""
     model, make = small
-    whole_summary = dshdp.StateSummary(model, every=3)
+    whole_summary = dshdp.StateSummary(model=model, every=3)
     whole = run(model, make, 12, callback=whole_summary)
     path = tmp_path / "run.zarr"
-    summary = dshdp.StateSummary(model, every=3)
+    summary = dshdp.StateSummary(model=model, every=3)
     trace = dshdp.ZarrTrace(path, draws_per_chunk=4)
     run(model, make, 6, trace=trace, var_names=["rate"], cores=2, callback=summary)
     both = go_on(model, make, path, 3, cores=2)
@@ -123,9 +125,9 @@ def test_little_stored_several_processes_and_a_summary(small, tmp_path):
     again = go_on(model, make, str(path), 3)
     np.testing.assert_array_equal(posterior(again)["rate"], posterior(whole)["rate"])
     # Draws 7 to 9 were made without the summary.
-    run(model, make, 6, callback=(other := dshdp.StateSummary(model, every=3)))
+    run(model, make, 6, callback=(other := dshdp.StateSummary(model=model, every=3)))
     xr.testing.assert_equal(
-        group(summary.to_idata(), "posterior"), group(other.to_idata(), "posterior")
+        group(summary.to_inferencedata(), "posterior"), group(other.to_inferencedata(), "posterior")
     )
 
 
@@ -253,17 +255,17 @@ def test_from_a_result_the_posterior_is_that_of_one_run(small):
 
 def again_from_result(model, result, **kwargs):
     quiet = {"cores": 1, "tune": 2, "progressbar": False, "compute_convergence_checks": False}
-    return dshdp.continue_sampling(model, result, **{**quiet, **kwargs})
+    return dshdp.continue_sampling(result, model=model, **{**quiet, **kwargs})
 
 
 def test_variables_that_were_not_stored(small):
     """Fails if the missing ones are not all named, or a summary is not used."""
     model, make = small
-    summary = dshdp.StateSummary(model, every=2)
+    summary = dshdp.StateSummary(model=model, every=2)
     first = run(model, make, 5, callback=summary, var_names=["rate", "hmm_alpha"])
     with pytest.raises(ValueError, match=r"lacks \[.*'hmm_pi_bar'.*'z'.*\].*StateSummary"):
-        dshdp.continue_sampling(model, first, draws=3)
-    for start in (summary, summary.to_idata()):
+        dshdp.continue_sampling(first, model=model, draws=3)
+    for start in (summary, summary.to_inferencedata()):
         both = again_from_result(model, first, draws=3, start=start)
         assert set(group(both, "posterior")) == {"rate", "hmm_alpha"}
         assert group(both, "posterior").sizes["draw"] == 8
@@ -287,12 +289,12 @@ def test_refusals(small, tmp_path):
     with pytest.raises(ValueError, match="sampled by other steps"):
         go_on(model, lambda: [dshdp.DSBlockGibbs([model["z"]])], path, 1)
     with pytest.raises(ValueError, match="one of another model"):
-        dshdp.continue_sampling(poisson_model(), path, draws=1)
+        dshdp.continue_sampling(path, model=poisson_model(), draws=1)
     with pytest.raises(ValueError, match="draws must be an integer of at least 0, received -1"):
-        dshdp.continue_sampling(model, path, draws=-1)
+        dshdp.continue_sampling(path, model=model, draws=-1)
     with pytest.raises(TypeError, match="run must be a ZarrTrace .* received int"):
-        dshdp.continue_sampling(model, 3, draws=1)
-    with pytest.raises(TypeError, match="model must be a pymc.Model"):
-        dshdp.continue_sampling(path, model, draws=1)
+        dshdp.continue_sampling(3, model=model, draws=1)
+    with pytest.raises(TypeError, match="continue_sampling takes the result first and the model"):
+        dshdp.continue_sampling(model, path, draws=1)
     with pytest.raises(FileNotFoundError):
-        dshdp.continue_sampling(model, tmp_path / "none", draws=1)
+        dshdp.continue_sampling(tmp_path / "none", model=model, draws=1)

@@ -34,12 +34,12 @@ def model():
 @pytest.fixture(scope="module")
 def runs(model):
     """The same run with everything stored, and with next to nothing on two cores."""
-    stored = dshdp.StateSummary(model, every=EVERY)
+    stored = dshdp.StateSummary(model=model, every=EVERY)
     full = sample(model, callback=stored, **RUN)
-    dropped = dshdp.StateSummary(model, every=EVERY, states="z")
+    dropped = dshdp.StateSummary(model=model, every=EVERY, states="z")
     small = sample(model, callback=dropped, var_names=["hmm_alpha"], cores=2, **RUN)
     assert list(group(small, "posterior")) == ["hmm_alpha"]
-    return full, stored.to_idata(), dropped.to_idata()
+    return full, stored.to_inferencedata(), dropped.to_inferencedata()
 
 
 def test_the_summary_is_that_of_the_stored_draws(runs):
@@ -83,9 +83,9 @@ def test_what_is_stored_and_on_how_many_cores_makes_no_difference(runs):
 def test_analysis_reads_a_summary_as_a_result(runs, model):
     full, _, found = runs
     test = fixed_model(n_states=4, rates=(2.0, 19.0, 22.0, 58.0))
-    score = dshdp.held_out_log_likelihood(test, found)
+    score = dshdp.held_out_log_likelihood(found, model=test)
     every = {"posterior": group(full, "posterior").isel(draw=slice(EVERY - 1, None, EVERY))}
-    xr.testing.assert_equal(score, dshdp.held_out_log_likelihood(test, every))
+    xr.testing.assert_equal(score, dshdp.held_out_log_likelihood(every, model=test))
     assert np.isfinite(score["total"]).all()
     numbers = dshdp.label_invariant(found)
     z = posterior(found)["z"]
@@ -115,11 +115,11 @@ def test_a_batch_of_sequences_with_labelled_time():
     with pm.Model(coords=coords) as model:
         prior = dshdp.DSHDP("hmm", n_states=2)
         dshdp.HiddenStates("z", prior, dims=("trial", "time"))
-    summary = dshdp.StateSummary(model, every=1)
+    summary = dshdp.StateSummary(model=model, every=1)
     point = model.initial_point()
     for path in ([[0, 1], [1, 0]], [[0, 0], [1, 0]]):
         summary(None, Draw({**point, "z": np.array(path, "int8")}))
-    found = group(summary.to_idata(), "state_summary")
+    found = group(summary.to_inferencedata(), "state_summary")
     assert found["switch_probability"].dims == ("chain", "trial", "time")
     np.testing.assert_array_equal(found["switch_probability"][0], [[np.nan, 0.5], [np.nan, 1.0]])
     np.testing.assert_array_equal(found["state_probability"][0, :, :, 1], [[0, 0.5], [1, 0]])
@@ -133,16 +133,16 @@ class Draw:
 
 def test_refusals():
     model = prior_model()
-    with pytest.raises(TypeError, match="model must be a pymc.Model, received 'z'"):
-        dshdp.StateSummary("z")
+    with pytest.raises(TypeError, match="model must be a pymc.Model, received str"):
+        dshdp.StateSummary(model="z")
     for every in (0, 2.5, True):
         with pytest.raises(ValueError, match=f"every must be a positive integer, received {every}"):
-            dshdp.StateSummary(model, every=every)
+            dshdp.StateSummary(model=model, every=every)
     with pytest.raises(ValueError, match=r"hidden states of the model, \['z'\]; received 'w'"):
-        dshdp.StateSummary(model, states="w")
-    summary = dshdp.StateSummary(model)
+        dshdp.StateSummary(model=model, states="w")
+    summary = dshdp.StateSummary(model=model)
     with pytest.raises(ValueError, match="has seen 0 draws after tuning, and keeps every 10"):
-        summary.to_idata()
+        summary.to_inferencedata()
     other = prior_model(T=len(COUNTS)).initial_point()
     with pytest.raises(ValueError, match="no 'z' of shape .* was made for another model"):
         summary(None, Draw(other))

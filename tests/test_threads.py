@@ -12,7 +12,6 @@ from pymc_dshdp.graph.prior_variables import find_priors
 from pymc_dshdp.kernels import blocks
 from pymc_dshdp.kernels.messages import forward_filter_backward_sample
 from pymc_dshdp.likelihood.table import LogLikelihoodTable
-from pymc_dshdp.steps import weak_limit
 from pymc_dshdp.steps.transition import transition_update
 
 LENGTHS = [20, 1, 33, 6]
@@ -99,14 +98,13 @@ def test_chains_on_threads_and_processes_are_the_same(model, monkeypatch):
         )
 
 
-@pytest.mark.parametrize("threads", [0, -1, 1.5, "2", True])
+@pytest.mark.parametrize("threads", [0, -1, 1.5, "2", True, None])
 def test_a_bad_number_of_threads_is_refused(model, threads):
     with model, pytest.raises(ValueError, match="threads must be a positive integer"):
         dshdp.WeakLimitFFBS([model["z"]], threads=threads)
 
 
-def test_chains_in_worker_processes_leave_the_cores_to_each_other(monkeypatch):
-    """Fails if the default does not ask whether the process is a worker."""
-    assert weak_limit._spare_cores() >= 1
-    monkeypatch.setattr(weak_limit.multiprocessing, "parent_process", lambda: object())
-    assert weak_limit._spare_cores() == 1
+def test_one_thread_unless_more_are_asked_for(model):
+    """Fails if a chain takes the cores by itself."""
+    with model:
+        assert dshdp.WeakLimitFFBS([model["z"]]).threads == 1

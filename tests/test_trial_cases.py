@@ -156,10 +156,10 @@ def test_categories_of_other_data():
     """One that is legal but was not seen has a density; one that is not is named."""
     model = category_model(np.array([0, 1, 2, 3, 4] * 4), 6)
     result = posterior_of(model)
-    score = dshdp.held_out_log_likelihood(model, result, observed={"y": [5, 0]})
+    score = dshdp.held_out_log_likelihood(result, model=model, observed={"y": [5, 0]})
     assert np.isfinite(score["total"]).all()
     with pytest.raises(ValueError, match=r"observation 6 at position \(1,\) of 'y'"):
-        dshdp.held_out_log_likelihood(model, result, observed={"y": [0, 6]})
+        dshdp.held_out_log_likelihood(result, model=model, observed={"y": [0, 6]})
 
 
 def test_shortest_series():

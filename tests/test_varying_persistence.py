@@ -212,7 +212,7 @@ def test_held_out_log_likelihood_uses_the_covariates_of_the_other_data(quick):
     idata = sample(model, draws=2, tune=0, chains=1)
     x, y = np.array([1.0, -1.0, 0.7]), np.array([0.2, 0.1, -0.5])
     test = varying_model(None, {"length": 3}, y, x, dshdp.DSHDP)
-    got = dshdp.held_out_log_likelihood(test, idata)["total"].values[0]
+    got = dshdp.held_out_log_likelihood(idata, model=test)["total"].values[0]
     for d in range(2):
         draw = {k: v.values[0, d] for k, v in idata["posterior"].data_vars.items()}
         kappa = special.expit(draw["a"] + draw["b"] * x[:, None])

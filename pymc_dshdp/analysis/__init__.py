@@ -2,7 +2,7 @@
 
 from pymc_dshdp.analysis.alignment import align
 from pymc_dshdp.analysis.checks import check
-from pymc_dshdp.analysis.comparison import compare
+from pymc_dshdp.analysis.comparison import compare_held_out
 from pymc_dshdp.analysis.decode import (
     filter_states,
     self_persistence_probability,
@@ -21,7 +21,7 @@ __all__ = [
     "align",
     "align_to",
     "check",
-    "compare",
+    "compare_held_out",
     "filter_states",
     "forecast",
     "hamming_distance",

@@ -31,7 +31,7 @@ OTHER_DRAWS = {
 DISTANCE_DRAWS = 100  # compared with each other for the distances between chains
 
 
-def align(idata, states=None, reference=None):
+def align(idata, *, states=None, reference=None):
     """Give the states one numbering over all draws and chains.
 
     A consensus segmentation is found that minimises the expected variation of information to the
@@ -121,7 +121,7 @@ def aligned(idata, states=None):
     """Align a result unless it has been; returns it and its hidden states."""
     hidden = find_hidden(idata, states)
     if not is_aligned(idata, hidden):
-        idata = align(idata, hidden.name)
+        idata = align(idata, states=hidden.name)
         hidden = find_hidden(idata, hidden.name)
     return idata, hidden
 

@@ -79,7 +79,7 @@ class Check(Report):
         yield from table(distances, title)
 
 
-def check(idata, states=None):
+def check(idata, *, states=None):
     """Check convergence by what does not depend on the numbering of the states.
 
     Looks at R-hat and the effective sample size of the label-invariant quantities, at the
@@ -112,7 +112,7 @@ def check(idata, states=None):
     hidden = find_hidden(idata, states)
     chains, draws = hidden.z.shape[:2]
     matching = match_states(idata, [hidden])
-    invariant = label_invariant(idata, hidden.name)
+    invariant = label_invariant(idata, states=hidden.name)
     invariant["distance_to_consensus"] = (("chain", "draw"), matching.distance)
     found = diagnostics(invariant)
     truncated = float((matching.sizes > 0).all(axis=-1).mean())

@@ -2,18 +2,19 @@
 
 import numpy as np
 import pandas as pd
+import pymc as pm
 from scipy.special import logsumexp
 
 from pymc_dshdp._compat import group
 from pymc_dshdp.analysis.draws import PosteriorDraws
 from pymc_dshdp.kernels.decoding import filter_with_scores
 
-__all__ = ["compare"]
+__all__ = ["compare_held_out"]
 
 BLOCKS = 20
 
 
-def compare(models, *, observed=None, lengths=None, states=None, thin=1):
+def compare_held_out(models, *, observed=None, lengths=None, states=None, thin=1):
     r"""Rank models by their log predictive density of held-out data.
 
     ``held_out`` is :math:`\sum_n \log \frac1S \sum_s p(y_n \mid \theta^{(s)})` over sequences n:
@@ -28,7 +29,7 @@ def compare(models, *, observed=None, lengths=None, states=None, thin=1):
     Parameters
     ----------
     models : dict
-        ``{name: (model, idata)}`` as for ``held_out_log_likelihood``: models declared again on
+        ``{name: (idata, model)}`` as for ``held_out_log_likelihood``: models declared again on
         the held-out data, or with ``observed`` the models of the training data.
     observed, lengths, states, thin
         As for ``held_out_log_likelihood``; the same for all models.
@@ -49,13 +50,15 @@ def compare(models, *, observed=None, lengths=None, states=None, thin=1):
         on other data than the rest.
     """
     if not isinstance(models, dict) or len(models) < 1:
-        raise TypeError(f"models must be a dict {{name: (model, idata)}}, received {models!r}")
+        raise TypeError(f"models must be a dict {{name: (idata, model)}}, received {models!r}")
     scores, layout = {}, None
     for name, pair in models.items():
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise TypeError(f"models[{name!r}] must be a pair (model, idata), received {pair!r}")
-        model, idata = pair
-        draws = PosteriorDraws(model, idata, observed, lengths, states, thin)
+            raise TypeError(f"models[{name!r}] must be a pair (idata, model), received {pair!r}")
+        idata, model = pair
+        if isinstance(idata, pm.Model):
+            raise TypeError(f"models[{name!r}] must have the result first, (idata, model)")
+        draws = PosteriorDraws(idata, model, observed, lengths, states, thin)
         _refuse_training_data(name, draws.observed_values(), idata)
         if layout is not None and not np.array_equal(layout, draws.lengths):
             raise ValueError(

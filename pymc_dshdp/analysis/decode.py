@@ -12,6 +12,7 @@ from pymc_dshdp.kernels.decoding import (
     smooth_backward,
 )
 from pymc_dshdp.kernels.segmentations import votes
+from pymc_dshdp.model.context import results_first
 
 __all__ = [
     "filter_states",
@@ -22,7 +23,7 @@ __all__ = [
 ]
 
 
-def state_probabilities(idata, states=None):
+def state_probabilities(idata, *, states=None):
     """Estimate smoothed probabilities p(z_t = k | y) by the share of draws with z_t = k.
 
     States must mean the same in every draw, as they do after aligning the result. ``smooth``
@@ -53,7 +54,8 @@ def state_probabilities(idata, states=None):
     return _over_time(hidden, share, "probability", labels)
 
 
-def smooth(model, idata, *, observed=None, lengths=None, states=None, thin=1):
+@results_first
+def smooth(idata, *, model=None, observed=None, lengths=None, states=None, thin=1):
     r"""Compute smoothed probabilities by forward-backward in each draw, averaged over draws.
 
     The average of :math:`p(z_t = k \mid y, \theta^{(s)}, P^{(s)})` over draws s estimates
@@ -63,9 +65,10 @@ def smooth(model, idata, *, observed=None, lengths=None, states=None, thin=1):
 
     Parameters
     ----------
-    model : pymc.Model
-        The model of the posterior, or that model declared again on other data.
     idata : arviz.InferenceData or xarray.DataTree
+    model : pymc.Model, optional
+        The model of the posterior, or that model declared again on other data. Default: that of
+        the context.
     observed : dict, optional
         New sequences by name; see ``held_out_log_likelihood``.
     lengths : sequence of int, optional
@@ -87,7 +90,7 @@ def smooth(model, idata, *, observed=None, lengths=None, states=None, thin=1):
     ValueError
         As ``held_out_log_likelihood``, and if a sequence is impossible in every draw.
     """
-    draws = PosteriorDraws(model, idata, observed, lengths, states, thin, latent=observed is None)
+    draws = PosteriorDraws(idata, model, observed, lengths, states, thin, latent=observed is None)
     average = _Average(draws)
     for _, table, initial, transitions in draws:
         filtered, _ = filter_with_scores(table, initial, transitions, draws.lengths)
@@ -95,7 +98,8 @@ def smooth(model, idata, *, observed=None, lengths=None, states=None, thin=1):
     return draws.data_array(average.result(), "probability", state=True)
 
 
-def filter_states(model, idata, *, observed=None, lengths=None, states=None, thin=1):
+@results_first
+def filter_states(idata, *, model=None, observed=None, lengths=None, states=None, thin=1):
     r"""Compute filtered probabilities and one-step-ahead predictive log-likelihoods.
 
     In draw s, :math:`p(z_t \mid y_{1..t}, \theta^{(s)})` and
@@ -110,7 +114,7 @@ def filter_states(model, idata, *, observed=None, lengths=None, states=None, thi
 
     Parameters
     ----------
-    model, idata, observed, lengths, states, thin
+    idata, model, observed, lengths, states, thin
         As in ``smooth``.
 
     Returns
@@ -126,7 +130,7 @@ def filter_states(model, idata, *, observed=None, lengths=None, states=None, thi
     ValueError
         As ``held_out_log_likelihood``, and if a sequence is impossible in every draw.
     """
-    draws = PosteriorDraws(model, idata, observed, lengths, states, thin)
+    draws = PosteriorDraws(idata, model, observed, lengths, states, thin)
     average = _Average(draws)
     scores = np.empty((*draws.draws_shape, draws.lengths.sum()))
     for index, table, initial, transitions in draws:
@@ -142,7 +146,8 @@ def filter_states(model, idata, *, observed=None, lengths=None, states=None, thi
     )
 
 
-def viterbi(model, idata, *, observed=None, lengths=None, states=None, thin=1):
+@results_first
+def viterbi(idata, *, model=None, observed=None, lengths=None, states=None, thin=1):
     r"""Find the most probable path: the best one of the draw that explains the data best.
 
     Maximises :math:`\log p(y, z \mid \theta^{(s)}, P^{(s)})` over the paths z, by Viterbi's
@@ -152,7 +157,7 @@ def viterbi(model, idata, *, observed=None, lengths=None, states=None, thin=1):
 
     Parameters
     ----------
-    model, idata, observed, lengths, states, thin
+    idata, model, observed, lengths, states, thin
         As in ``smooth``.
 
     Returns
@@ -166,7 +171,7 @@ def viterbi(model, idata, *, observed=None, lengths=None, states=None, thin=1):
     ValueError
         As ``held_out_log_likelihood``, and if no path is possible in any draw.
     """
-    draws = PosteriorDraws(model, idata, observed, lengths, states, thin, latent=observed is None)
+    draws = PosteriorDraws(idata, model, observed, lengths, states, thin, latent=observed is None)
     best = -np.inf, None, None
     for index, table, initial, transitions in draws:
         path, log_joint = most_probable_path(table, initial, transitions, draws.lengths)
@@ -182,7 +187,7 @@ def viterbi(model, idata, *, observed=None, lengths=None, states=None, thin=1):
     return draws.data_array(path, draws.name).assign_coords(log_joint=log_joint, **where)
 
 
-def self_persistence_probability(idata, states=None):
+def self_persistence_probability(idata, *, states=None):
     r"""Estimate the probability that a state persisted rather than being chosen anew, E[w_t | y].
 
     Given a draw the w_t are independent, with :math:`p(w_t = 1) = \kappa_j / (\kappa_j + (1 -

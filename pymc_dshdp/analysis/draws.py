@@ -2,7 +2,6 @@
 
 import numpy as np
 import pandas as pd
-import pymc as pm
 import pytensor.tensor as pt
 import xarray as xr
 from pytensor.graph.replace import clone_replace
@@ -20,6 +19,7 @@ from pymc_dshdp.kernels.decoding import Transitions
 from pymc_dshdp.kernels.varying import kappa_rows
 from pymc_dshdp.likelihood.missing import MissingValues
 from pymc_dshdp.likelihood.table import LogLikelihoodTable, terms_involving
+from pymc_dshdp.model.context import model_in_context
 
 __all__ = ["PosteriorDraws", "chosen_states", "thinned", "transitions_of"]
 
@@ -29,9 +29,10 @@ class PosteriorDraws:
 
     Parameters
     ----------
-    model : pymc.Model
-        The model of the posterior, or the model declared again on other data.
     idata : arviz.InferenceData or xarray.DataTree
+    model : pymc.Model, optional
+        The model of the posterior, or the model declared again on other data. Default: that of
+        the context.
     observed : dict, optional
         Other data by name; see ``held_out_log_likelihood``.
     lengths : sequence of int, optional
@@ -57,8 +58,9 @@ class PosteriorDraws:
     """
 
     def __init__(
-        self, model, idata, observed=None, lengths=None, states=None, thin=1, *, latent=False
+        self, idata, model=None, observed=None, lengths=None, states=None, thin=1, *, latent=False
     ):
+        model = model_in_context(model)
         prior, z = chosen_states(model, states)
         posterior = thinned(idata, thin)
         self._time_dims, self._time_coords = _time(model, z)
@@ -155,14 +157,9 @@ def chosen_states(model, states):
 
     Raises
     ------
-    TypeError, ValueError
-        If the model is none, or has no such states.
+    ValueError
+        If the model has no such states.
     """
-    if not isinstance(model, pm.Model):
-        raise TypeError(
-            f"model must be a pymc.Model, received {type(model).__name__}; the model comes first, "
-            "then the result"
-        )
     found = {z.name: (prior, z) for prior in find_priors(model) for z in prior.states}
     if states is None and len(found) == 1:
         return next(iter(found.values()))

@@ -18,14 +18,16 @@ from pymc_dshdp.emissions.autoregression import SwitchingVARRV
 from pymc_dshdp.graph.path import path_lengths
 from pymc_dshdp.graph.walks import has_op
 from pymc_dshdp.kernels.messages import choose
+from pymc_dshdp.model.context import model_in_context, results_first
 
 __all__ = ["forecast"]
 
 
+@results_first
 def forecast(
-    model,
     idata,
     *,
+    model=None,
     horizon=None,
     covariates=None,
     forecast_model=None,
@@ -43,9 +45,9 @@ def forecast(
 
     Parameters
     ----------
-    model : pymc.Model
-        The model of the posterior.
     idata : arviz.InferenceData or xarray.DataTree
+    model : pymc.Model, optional
+        The model of the posterior. Default: that of the context.
     horizon : int
         Number of time points ahead; may be left out with ``forecast_model``.
     covariates : dict, optional
@@ -74,6 +76,7 @@ def forecast(
     ValueError
         Naming the argument, or the likelihood that cannot be extended and the way out.
     """
+    model = model_in_context(model)
     _, z = chosen_states(model, states)
     posterior = thinned(idata, thin)
     if z.name not in posterior:

@@ -6,11 +6,13 @@ from scipy.special import logsumexp
 
 from pymc_dshdp.analysis.draws import PosteriorDraws
 from pymc_dshdp.kernels.decoding import filter_with_scores
+from pymc_dshdp.model.context import results_first
 
 __all__ = ["held_out_log_likelihood"]
 
 
-def held_out_log_likelihood(model, idata, *, observed=None, lengths=None, states=None, thin=1):
+@results_first
+def held_out_log_likelihood(idata, *, model=None, observed=None, lengths=None, states=None, thin=1):
     r"""Log-likelihood of other data under each posterior draw, the hidden path summed out.
 
     For each draw :math:`\log p(y^\mathrm{test} \mid \theta, P, \pi_\mathrm{init})` by the forward
@@ -19,12 +21,12 @@ def held_out_log_likelihood(model, idata, *, observed=None, lengths=None, states
 
     Parameters
     ----------
-    model : pymc.Model
-        Without ``observed``: the model declared again on the test data, with the same variable
-        names; of any length, with any covariates and any likelihood. With it: the model of the
-        training data.
     idata : arviz.InferenceData or xarray.DataTree
         Posterior of the model of the training data.
+    model : pymc.Model, optional
+        Without ``observed``: the model declared again on the test data, with the same variable
+        names; of any length, with any covariates and any likelihood. With it: the model of the
+        training data. Default: that of the context.
     observed : dict, optional
         Test data by the name of the observed variable or of the ``pm.Data`` that holds it, and
         new values of other ``pm.Data`` (covariates of the likelihood, or of a kappa that varies
@@ -52,7 +54,7 @@ def held_out_log_likelihood(model, idata, *, observed=None, lengths=None, states
         there, if the likelihood has a latent variable that depends on the states, or if the
         model cannot be moved to ``observed``; the message says which form to use instead.
     """
-    draws = PosteriorDraws(model, idata, observed, lengths, states, thin)
+    draws = PosteriorDraws(idata, model, observed, lengths, states, thin)
     starts = np.cumsum(draws.lengths) - draws.lengths
     out = np.empty((*draws.draws_shape, len(starts)))
     for index, table, initial, transitions in draws:

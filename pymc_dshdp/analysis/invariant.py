@@ -12,7 +12,7 @@ from pymc_dshdp.kernels.segmentations import count_visits
 __all__ = ["diagnostics", "label_invariant"]
 
 
-def label_invariant(idata, states=None):
+def label_invariant(idata, *, states=None):
     """Collect the quantities whose R-hat and effective sample size mean something.
 
     Labels switch between draws and chains, so R-hat of ``z[t]``, of ``kappa[k]`` or of an

@@ -43,7 +43,7 @@ def segments(result, *, probabilities=None, lengths=None, states=None):
     """
     if not isinstance(result, (xr.DataArray, np.ndarray)):
         result, hidden = aligned(result, states)
-        result = state_probabilities(result, hidden.name)
+        result = state_probabilities(result, states=hidden.name)
     array = result if isinstance(result, xr.DataArray) else _labelled(result)
     if np.issubdtype(array.dtype, np.floating):
         if probabilities is not None:

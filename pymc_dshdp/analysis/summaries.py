@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import arviz as az
 import numpy as np
 import pandas as pd
 from rich.text import Text
@@ -133,7 +134,7 @@ class Summary(Report):
         return pd.DataFrame(columns, shown.index)
 
 
-def summary(idata, states=None, prob=0.9):
+def summary(idata, *, states=None, prob=None):
     """Summarise a result: how many states, what each is, how long it lasts, what follows it.
 
     Parameters
@@ -142,8 +143,8 @@ def summary(idata, states=None, prob=0.9):
         Result of ``pm.sample``; it is aligned first unless ``align`` has been.
     states : str, optional
         The hidden-state variable, where there are several.
-    prob : float
-        Probability of the central intervals.
+    prob : float, optional
+        Probability of the central intervals. Default: ArviZ's, ``rcParams["stats.ci_prob"]``.
 
     Returns
     -------
@@ -156,7 +157,7 @@ def summary(idata, states=None, prob=0.9):
         If the state variable, its dimension or its transition prior cannot be found, or if
         ``prob`` is not in (0, 1).
     """
-    level = central_levels(prob)
+    prob, level = central_levels(prob)
     idata, hidden = aligned(idata, states)
     prior = find_prior(idata, hidden)
     posterior = group(idata, "posterior")
@@ -175,7 +176,7 @@ def summary(idata, states=None, prob=0.9):
         states=_states_frame(prior, sizes, visits, ever, coordinate[ever], level),
         transitions=transitions_frame(prior, occupied, main, coordinate[main], level),
         parameters=_parameters_frame(posterior, hidden, prior, occupied, main, coordinate, level),
-        diagnostics=diagnostics(label_invariant(idata, hidden.name)),
+        diagnostics=diagnostics(label_invariant(idata, states=hidden.name)),
         main=coordinate[main].tolist(),
         n_states=hidden.n_states,
         truncated=float(occupied.all(axis=1).mean()),
@@ -185,10 +186,11 @@ def summary(idata, states=None, prob=0.9):
 
 
 def central_levels(prob):
-    """Quantile levels of the central interval of a probability, which must be in (0, 1)."""
+    """Probability of a central interval, by default ArviZ's, and its two quantile levels."""
+    prob = az.rcParams["stats.ci_prob"] if prob is None else prob
     if not 0 < prob < 1:
         raise ValueError(f"prob must be in (0, 1), received {prob!r}")
-    return np.array([(1 - prob) / 2, (1 + prob) / 2])
+    return prob, np.array([(1 - prob) / 2, (1 + prob) / 2])
 
 
 def _quantiles(values, where, q):

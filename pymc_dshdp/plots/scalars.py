@@ -14,7 +14,7 @@ ROLES = ("gamma", "alpha", "s", "phi", "eta")
 PRIOR_DRAWS = 4000
 
 
-def plot_hyperparameters(idata, model=None, *, names=None, ax=None):
+def plot_hyperparameters(idata, *, model=None, var_names=None, ax=None):
     """Draw the posterior of hyperparameters over their prior.
 
     Parameters
@@ -23,7 +23,7 @@ def plot_hyperparameters(idata, model=None, *, names=None, ax=None):
     model : pymc.Model, optional
         Where to draw the prior from; default: the group ``prior`` of the result, and no prior
         where there is none.
-    names : list of str, optional
+    var_names : list of str, optional
         Scalar variables of the posterior. Default: gamma, alpha, s, phi and eta of every prior.
     ax : array of matplotlib.axes.Axes, optional
         One for each variable.
@@ -39,24 +39,28 @@ def plot_hyperparameters(idata, model=None, *, names=None, ax=None):
     """
     posterior = read_posterior(idata)
     scalars = [str(n) for n, v in posterior.items() if set(v.dims) == {"chain", "draw"}]
-    if names is None:
-        names = [n for role in ROLES for n in scalars if n.endswith(f"_{role}")]
-    unknown = [name for name in names if name not in scalars]
-    if unknown or not names:
-        raise ValueError(f"names must be scalars of the posterior, {scalars}; received {names}")
+    if var_names is None:
+        var_names = [n for role in ROLES for n in scalars if n.endswith(f"_{role}")]
+    unknown = [name for name in var_names if name not in scalars]
+    if unknown or not var_names:
+        raise ValueError(
+            f"var_names must be scalars of the posterior, {scalars}; received {var_names}"
+        )
     if ax is None:
         import matplotlib.pyplot as plt
 
-        columns = min(4, len(names))
-        rows = -(-len(names) // columns)
+        columns = min(4, len(var_names))
+        rows = -(-len(var_names) // columns)
         _, ax = plt.subplots(rows, columns, figsize=(8.0, 2.1 * rows), layout="constrained")
     panels = np.atleast_1d(ax)
-    if panels.size < len(names):
-        raise ValueError(f"ax must have {len(names)} axes, one for each name; got {panels.size}")
-    priors = _prior_draws(idata, model, names)
-    for panel in panels.ravel()[len(names) :]:
+    if panels.size < len(var_names):
+        raise ValueError(
+            f"ax must have {len(var_names)} axes, one for each name; got {panels.size}"
+        )
+    priors = _prior_draws(idata, model, var_names)
+    for panel in panels.ravel()[len(var_names) :]:
         panel.set_axis_off()
-    for i, (panel, name) in enumerate(zip(panels.ravel(), names, strict=False)):
+    for i, (panel, name) in enumerate(zip(panels.ravel(), var_names, strict=False)):
         values = posterior[name].values.ravel()
         low, high = np.quantile(values, [0.0, 0.995])
         if name in priors:

@@ -55,7 +55,7 @@ def plot_series(idata, data=None, *, states=None, sequence=0, ax=None):
     at = _sequence(hidden, sequence)
     values = values[at]
     times, label = _times(hidden, at)
-    probabilities = state_probabilities(drawn.idata, hidden.name).values
+    probabilities = state_probabilities(drawn.idata, states=hidden.name).values
     probabilities = probabilities.reshape(-1, hidden.n_states)[at]
     colours = state_colours(hidden.n_states)
 

@@ -48,7 +48,7 @@ def plot_coassignment(idata, *, states=None, ax=None):
     return ax
 
 
-def plot_transitions(idata, *, states=None, prob=0.9, ax=None):
+def plot_transitions(idata, *, states=None, prob=None, ax=None):
     """Draw the posterior mean of the transition matrix between the main states.
 
     Each row is over the draws that occupy its state. Up to 6 states with intervals, up to 12 with
@@ -60,8 +60,8 @@ def plot_transitions(idata, *, states=None, prob=0.9, ax=None):
         Result of ``pm.sample``; it is aligned first unless ``align`` has been.
     states : str, optional
         The hidden-state variable, where there are several.
-    prob : float
-        Probability of the central intervals.
+    prob : float, optional
+        Probability of the central intervals. Default: ArviZ's, ``rcParams["stats.ci_prob"]``.
     ax : matplotlib.axes.Axes, optional
 
     Returns
@@ -70,7 +70,7 @@ def plot_transitions(idata, *, states=None, prob=0.9, ax=None):
     """
     from matplotlib.colors import PowerNorm
 
-    level = central_levels(prob)
+    _, level = central_levels(prob)
     drawn = aligned_states(idata, states)
     main = drawn.main
     K = len(main)
@@ -96,7 +96,7 @@ def plot_transitions(idata, *, states=None, prob=0.9, ax=None):
     return ax
 
 
-def plot_dwell_times(idata, state=None, *, states=None, ax=None):
+def plot_dwell_times(idata, *, label=None, states=None, ax=None):
     """Draw how long the states last, against the geometric distribution that the model implies.
 
     The histogram is of the runs of the state in the posterior draws, those cut by the ends of the
@@ -108,7 +108,7 @@ def plot_dwell_times(idata, state=None, *, states=None, ax=None):
     ----------
     idata : arviz.InferenceData or xarray.DataTree
         Result of ``pm.sample``; it is aligned first unless ``align`` has been.
-    state : optional
+    label : optional
         One state, by its coordinate. Default: a panel for each of the first 6 main states.
     states : str, optional
         The hidden-state variable, where there are several.
@@ -122,12 +122,12 @@ def plot_dwell_times(idata, state=None, *, states=None, ax=None):
     Raises
     ------
     ValueError
-        If there is no such state, or ``ax`` is given without ``state``.
+        If there is no such state, or ``ax`` is given without ``label``.
     """
     drawn = aligned_states(idata, states)
-    if state is None:
+    if label is None:
         if ax is not None:
-            raise ValueError("ax is for one state; say which, state=... received None")
+            raise ValueError("ax is for one state; say which, label=... received None")
         import matplotlib.pyplot as plt
 
         chosen = drawn.main[:PANELS]
@@ -141,9 +141,9 @@ def plot_dwell_times(idata, state=None, *, states=None, ax=None):
         for panel, k in zip(panels.ravel(), chosen, strict=False):
             _draw_dwell(panel, drawn, k)
         return panels
-    found = np.flatnonzero(drawn.labels == state)
+    found = np.flatnonzero(drawn.labels == label)
     if len(found) != 1:
-        raise ValueError(f"state must be one of {drawn.labels.tolist()}, received {state!r}")
+        raise ValueError(f"label must be one of {drawn.labels.tolist()}, received {label!r}")
     ax = axes(ax, (4.5, 3.0))
     _draw_dwell(ax, drawn, found[0])
     return ax

@@ -13,6 +13,7 @@ from pymc.stats.convergence import log_warning_stats
 from pymc.util import drop_warning_stat
 
 from pymc_dshdp._compat import group, make_result
+from pymc_dshdp.model.context import model_in_context
 from pymc_dshdp.runs.chains import (
     build_steps,
     default_tune,
@@ -29,10 +30,10 @@ REPORT_SECONDS = 0.5
 
 
 def sample_distributed(
-    model,
+    draws=1000,
     *,
     client,
-    draws=1000,
+    model=None,
     tune=None,
     chains=4,
     random_seed=None,
@@ -53,11 +54,13 @@ def sample_distributed(
 
     Parameters
     ----------
-    model : pymc.Model
+    draws : int
     client : distributed.Client
         Connected to workers that have this package, PyMC and PyTensor in the versions used here.
         Give each worker one thread: chains in one process wait for each other.
-    draws, tune, chains, random_seed, step, initvals, var_names, compile_kwargs
+    model : pymc.Model, optional
+        Default: that of the context.
+    tune, chains, random_seed, step, initvals, var_names, compile_kwargs
         As in ``pm.sample``.
     discard_tuned_samples, progressbar
         As in ``pm.sample``.
@@ -74,8 +77,9 @@ def sample_distributed(
     TypeError, ValueError
         Naming the argument and the value received; if the model has no hidden states.
     """
-    _check(model, client)
     draws, chains = positive("draws", draws), positive("chains", chains)
+    model = model_in_context(model)
+    _check(client)
     positions = starting_positions(model, chains, random_seed, initvals)
     with model:
         built = build_steps(model, positions[0].point, step, compile_kwargs, **step_kwargs)
@@ -101,9 +105,7 @@ def sample_distributed(
     return _merged([groups for groups, _ in parts])
 
 
-def _check(model, client):
-    if not isinstance(model, pm.Model):
-        raise TypeError(f"model must be a pymc.Model, received {model!r}")
+def _check(client):
     try:
         from distributed import Client
     except ImportError:

@@ -16,6 +16,7 @@ from pymc.step_methods.compound import flatten_steps
 from pymc_dshdp._compat import group, make_result
 from pymc_dshdp.graph.walks import support
 from pymc_dshdp.likelihood.missing import is_missing_observation
+from pymc_dshdp.model.context import model_in_context, results_first
 from pymc_dshdp.runs.chains import build_steps, iterate, positive, starting_positions
 from pymc_dshdp.runs.progress import ChainProgress
 from pymc_dshdp.runs.state_summary import StateSummary
@@ -26,7 +27,10 @@ __all__ = ["continue_sampling"]
 POLL_SECONDS = 0.2
 
 
-def continue_sampling(model, run, *, draws=1000, step=None, start=None, random_seed=None, **kwargs):
+@results_first
+def continue_sampling(
+    run, *, model=None, draws=1000, step=None, start=None, random_seed=None, **kwargs
+):
     """Go on with a run of ``pm.sample``.
 
     *From a* ``ZarrTrace`` (or its path), bit for bit: 30 draws and 30 more are the 60 of one run.
@@ -38,9 +42,9 @@ def continue_sampling(model, run, *, draws=1000, step=None, start=None, random_s
 
     Parameters
     ----------
-    model : pymc.Model
-        The model of the run.
     run : ZarrTrace, str, path, arviz.InferenceData or xarray.DataTree
+    model : pymc.Model, optional
+        The model of the run. Default: that of the context.
     draws : int
         Draws to add to each chain.
     step : optional
@@ -65,8 +69,7 @@ def continue_sampling(model, run, *, draws=1000, step=None, start=None, random_s
         If the run is not one of this model or was sampled by other steps, or if free variables
         were not stored, with their names.
     """
-    if not isinstance(model, pm.Model):
-        raise TypeError(f"model must be a pymc.Model, received {model!r}")
+    model = model_in_context(model)
     if isinstance(run, (str, os.PathLike)):
         from pymc_dshdp.runs.zarr_trace import ZarrTrace
 
@@ -90,7 +93,7 @@ def continue_sampling(model, run, *, draws=1000, step=None, start=None, random_s
 
 def _from_result(model, run, draws, step, start, random_seed, **kwargs):
     posterior = group(run, "posterior")
-    start = start.to_idata() if isinstance(start, StateSummary) else start
+    start = start.to_inferencedata() if isinstance(start, StateSummary) else start
     initvals = _last_draws(model, posterior, None if start is None else group(start, "posterior"))
     with model:
         built = build_steps(

@@ -12,6 +12,7 @@ from pymc_dshdp.graph.path import path_lengths
 from pymc_dshdp.graph.prior_variables import find_priors
 from pymc_dshdp.graph.walks import has_op
 from pymc_dshdp.kernels.occupancy import count_path
+from pymc_dshdp.model.context import model_in_context
 
 __all__ = ["StateSummary", "longest_chains"]
 
@@ -49,16 +50,17 @@ class StateSummary:
     A callback for ``pm.sample``, which calls it in the parent process with the complete point of
     every draw, whatever ``var_names`` keeps. Draws made while tuning are left out::
 
-        summary = dshdp.StateSummary(model, every=20)
+        summary = dshdp.StateSummary(model=model, every=20)
         idata = pm.sample(var_names=["rate", "hmm_alpha"], callback=summary)
-        states = summary.to_idata()
+        states = summary.to_inferencedata()
 
     Memory per chain: 4 T (L + 1) bytes of counts, whatever the number of draws, and one complete
     draw (T bytes of z, 8 L^2 of pi_bar, the rest) for every ``every``-th.
 
     Parameters
     ----------
-    model : pymc.Model
+    model : pymc.Model, optional
+        Default: that of the context.
     every : int
         Keep every k-th draw of all variables.
     states : str, optional
@@ -76,9 +78,8 @@ class StateSummary:
     only when that continues the first.
     """
 
-    def __init__(self, model, *, every=10, states=None):
-        if not isinstance(model, pm.Model):
-            raise TypeError(f"model must be a pymc.Model, received {model!r}")
+    def __init__(self, *, model=None, every=10, states=None):
+        model = model_in_context(model)
         if isinstance(every, bool) or not isinstance(every, (int, np.integer)) or every < 1:
             raise ValueError(f"every must be a positive integer, received {every!r}")
         found = {rv.name: rv for rv in model.free_RVs if has_op(rv, HiddenPathRV)}
@@ -134,7 +135,7 @@ class StateSummary:
         kept.setup(FIRST_CAPACITY, draw.chain)
         return _ChainCounts(self._is_first.size, self._n_states, kept)
 
-    def to_idata(self):
+    def to_inferencedata(self):
         """Summary and kept draws as a result of their own.
 
         The kept draws are a posterior, thinned: ``held_out_log_likelihood``, ``label_invariant``,

@@ -105,7 +105,7 @@ class ZarrTrace(backend.ZarrTrace):
 
         trace = dshdp.ZarrTrace("run.zarr")
         idata = pm.sample(trace=trace)                                # killed? then:
-        idata = dshdp.continue_sampling(model, "run.zarr", draws=0)   # finishes it
+        idata = dshdp.continue_sampling("run.zarr", model=model, draws=0)   # finishes it
 
     Beside the draws it keeps, for each chain, the last complete point, the state of the
     steps and of their generators, so a run continues bit for bit whatever ``var_names`` stored.

@@ -1,7 +1,5 @@
 """The weak-limit sampler: states by forward filtering, then the transition block."""
 
-import multiprocessing
-import os
 from dataclasses import field
 
 import numpy as np
@@ -39,7 +37,7 @@ OWN_ROLES = {"alpha", "gamma", "s", "sticky_phi"}
 class WeakLimitFFBSState(StatesStepState):
     """Sampling state of ``WeakLimitFFBS``."""
 
-    threads: int | None = field(metadata={"frozen": True})
+    threads: int = field(metadata={"frozen": True})
 
 
 class WeakLimitFFBS(StatesStep):
@@ -64,11 +62,10 @@ class WeakLimitFFBS(StatesStep):
     vars : list
         All the ``HiddenStates`` variables of one or more priors. The step also owns gamma,
         alpha, beta (or v), pi_bar and pi_init of these priors.
-    threads : int, optional
+    threads : int
         Threads over which sequences and parts of the likelihood table are spread; the draws do
-        not depend on it to the last bit. Default: one in a worker process of ``pm.sample``,
-        where the chains have the cores, and all cores available where chains run one after the
-        other (``cores=1``).
+        not depend on it to the last bit. More than one is for chains that run one after the
+        other (``cores=1``); else the chains have the cores.
     model : pymc.Model, optional
     rng : optional
 
@@ -112,25 +109,22 @@ class WeakLimitFFBS(StatesStep):
         self,
         vars,
         *,
-        threads=None,
+        threads=1,
         model=None,
         rng=None,
         initial_point=None,
         compile_kwargs=None,
         blocked=True,
     ):
-        if threads is not None and not (
-            isinstance(threads, (int, np.integer)) and not isinstance(threads, bool) and threads > 0
-        ):
-            raise ValueError(f"threads must be a positive integer or None, received {threads!r}")
-        self.threads = None if threads is None else int(threads)
+        if isinstance(threads, bool) or not isinstance(threads, (int, np.integer)) or threads < 1:
+            raise ValueError(f"threads must be a positive integer, received {threads!r}")
+        self.threads = int(threads)
         start = self._prepare(vars, model, rng, initial_point, blocked)
         rehearse(WeakLimitFFBS.step, self, start, hold=0, threads=1)  # no threads before a fork
 
     def step(self, point):
         """Draw the states and the transition block of each prior; see the class."""
         hold = self._holds
-        threads = self.threads or _spare_cores()
         occupied, total, full = 0, 0.0, False
         for prior in self._priors:
             if hold:
@@ -138,7 +132,7 @@ class WeakLimitFFBS(StatesStep):
                     point = prior.start(point, self.rng)
                 log_marginal = np.nan
             else:
-                point, log_marginal = prior.draw_states(point, self.rng, threads)
+                point, log_marginal = prior.draw_states(point, self.rng, self.threads)
             point, n_occupied = prior.draw_transitions(point, self.rng)
             occupied += n_occupied
             total += log_marginal
@@ -177,10 +171,3 @@ class WeakLimitFFBS(StatesStep):
             return {key: step_stats[key] for key in ("n_occupied", "log_marginal_likelihood")}
 
         return (update_stats,)
-
-
-def _spare_cores():
-    """Cores that one chain may use: all of this process's, but one in a worker process."""
-    if multiprocessing.parent_process() is not None:
-        return 1
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
