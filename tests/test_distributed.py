@@ -51,7 +51,7 @@ def test_draws_are_those_of_one_machine_even_if_a_worker_dies():
 
 
 def test_refusals():
-    with pytest.raises(TypeError, match="model must be a pymc.Model, received 1"):
+    with pytest.raises(TypeError, match="model must be a pymc.Model, received int"):
         dshdp.sample_distributed(model=1, client=None)
     with pytest.raises(TypeError, match="must be a synchronous distributed.Client, received None"):
         dshdp.sample_distributed(model=prior_model(), client=None)
