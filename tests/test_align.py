@@ -1,5 +1,6 @@
 """Alignment: one numbering of the states over draws and chains, without a truth."""
 
+import itertools
 import warnings
 
 import arviz as az
@@ -12,7 +13,12 @@ from results import dressed, from_groups, noisy_copies, renumbered, result, vari
 
 import pymc_dshdp as dshdp
 from pymc_dshdp._compat import group, group_names, with_groups
-from pymc_dshdp.analysis.consensus import chain_distances, consensus_path
+from pymc_dshdp.analysis import numbering
+from pymc_dshdp.analysis.consensus import (
+    chain_distances,
+    common_numbering,
+    distances_between,
+)
 
 TRUTH = np.repeat([0, 1, 0, 2, 1, 0], [14, 9, 12, 8, 10, 7])  # 33, 19 and 8 of 60 times
 L = 6
@@ -132,7 +138,8 @@ def test_ties_between_states_are_broken_by_their_first_visit():
     groups, described = dressed(path, L, rng)
     tied = from_groups(groups, **described)
     aligned = dshdp.align(tied)
-    np.testing.assert_array_equal(aligned["alignment"]["z_consensus"], path[0, 0])
+    either = np.repeat([0, 1, 2, 3], [7, 3, 5, 5])  # at times 5 and 6 half of the draws say 1
+    np.testing.assert_array_equal(aligned["alignment"]["z_consensus"], either)
     for seed in range(3):
         assert same(dshdp.align(shuffled(tied, seed)), aligned)
 
@@ -185,17 +192,85 @@ def test_other_groups_of_the_same_draws(raw, aligned):
         assert found["prior"][name].equals(some[name])
 
 
-def test_stick_fractions_give_the_permuted_weights():
+@pytest.mark.parametrize("stored", [True, False])
+def test_stick_fractions_give_the_permuted_weights(stored):
+    """Fails if they stay as they are where the weights are not stored."""
     rng = np.random.default_rng(2)
     groups, described = dressed(noisy_copies(TRUTH, (2, 10), 3, 0.02, rng), L, rng)
     beta = groups["posterior"]["hmm_beta"]
     left = np.cumsum(beta[..., ::-1], axis=-1)[..., ::-1]
     groups["posterior"]["hmm_v"] = (beta / left)[..., :-1]
     described["dims"]["hmm_v"] = ["state_stick"]
-    found = variables(dshdp.align(from_groups(groups, **described)))
+    if not stored:
+        del groups["posterior"]["hmm_beta"]
+    aligned = dshdp.align(from_groups(groups, **described))
+    found = variables(aligned)
     v = np.concatenate([found["hmm_v"], np.ones((2, 10, 1))], axis=-1)
     rest = np.cumprod(np.concatenate([np.ones((2, 10, 1)), 1 - v[..., :-1]], axis=-1), axis=-1)
-    np.testing.assert_allclose(v * rest, found["hmm_beta"], rtol=1e-10)
+    order = aligned["alignment"]["state_label_before"].values
+    np.testing.assert_allclose(v * rest, renumbered(beta, order, (2,)), rtol=1e-9)
+    assert same(dshdp.align(aligned), aligned)
+
+
+def with_copies(more):
+    """A result with variables computed from its states as sampled, (chain, draw, ...)."""
+    rng = np.random.default_rng(6)
+    groups, described = dressed(noisy_copies(TRUTH, (3, 40), 4, 0.03, rng), L, rng)
+    groups["posterior"] |= more(groups["posterior"]["z"].astype(int))
+    return from_groups(groups, **described)
+
+
+def test_copies_of_states_are_renumbered_with_them():
+    """Fails if ``z[events]``, ``z[::-1]`` or a mask over z keep the numbers as sampled."""
+
+    def copies(z):
+        return {
+            "z_at_events": z[..., [3, 14, 50]],
+            "z_reversed": z[..., ::-1].astype("int8"),
+            "last": z[..., -1].astype(float),
+            "masked": np.where(np.arange(60) < 20, z, -1),
+        }
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        aligned = dshdp.align(with_copies(copies))
+    found = variables(aligned)
+    for name, expected in copies(found["z"].astype(int)).items():
+        np.testing.assert_array_equal(found[name], expected)
+        assert found[name].dtype == expected.dtype
+    assert same(dshdp.align(aligned), aligned)
+
+
+def test_what_may_hold_numbers_of_states_is_named():
+    """Fails if a lagged state is left without a word, or counts are taken for states."""
+    lag = np.random.default_rng(0).integers(3, size=(3, 40, 1))
+    counts = {"hits": np.random.default_rng(1).poisson(3.0, (3, 40, 8)), "n": np.full((3, 40), 7)}
+    mixed = np.random.default_rng(2).integers(30, size=(3, 40, 1))
+
+    def others(z):
+        return {
+            "z_lagged": np.take_along_axis(z, 20 - lag, axis=-1),
+            "partly": np.concatenate([z[..., :2], mixed], axis=-1),
+            "largest": z.max(axis=-1),
+            **counts,
+        }
+
+    message = "may hold numbers of states: z_lagged, partly, largest. If they do, the numbers are"
+    with pytest.warns(UserWarning, match=message):
+        found = dshdp.align(with_copies(others))
+    np.testing.assert_array_equal(found["posterior"]["hits"], counts["hits"])
+
+
+def test_priors_that_share_a_state_dimension_are_refused():
+    """Fails if the states of two priors are matched as if they were the same."""
+    idata, _ = two_priors(shared=True)
+    rows = idata["posterior"]["hmm_pi_bar"]
+    both = group(idata, "posterior").assign(other_pi_bar=rows)
+    shared = with_groups(idata, {"posterior": both})
+    message = "the priors hmm, other share the state dimension 'state'.*give each prior a dimension"
+    for use in (dshdp.align, lambda i: dshdp.check(i, states="z1")):
+        with pytest.raises(ValueError, match=message):
+            use(shared)
 
 
 def two_priors(shared):
@@ -325,16 +400,104 @@ def test_chains_that_disagree_are_named():
     assert distance[0, 2] < 0.06 < 0.2 < distance[0, 1]
     np.testing.assert_array_equal(found["alignment"]["state_chain_group"], [0, 1, 0])
     paths = np.array([[[0, 0, 1, 1], [0, 0, 1, 1], [0, 1, 1, 1]], [[0, 0, 1, 1]] * 3])
-    np.testing.assert_allclose(chain_distances(paths, 2).distances, [[1 / 6, 1 / 12], [1 / 12, 0]])
+    between = distances_between(paths.reshape(6, 4), 2)
+    np.testing.assert_allclose(
+        chain_distances(between, 2).distances, [[1 / 6, 1 / 12], [1 / 12, 0]]
+    )
 
 
-def test_long_series_are_searched_on_a_grid(monkeypatch):
+def test_long_series_are_searched_on_a_grid(monkeypatch, raw, aligned):
     """Fails if times between those of the grid take the label of a neighbour."""
-    monkeypatch.setattr("pymc_dshdp.analysis.consensus.TIMES", 31)
-    rng = np.random.default_rng(4)
-    truth = np.repeat([0, 1, 2, 0], [40, 30, 20, 33])
-    paths = noisy_copies(truth, (50,), 3, 0.05, rng)
-    np.testing.assert_array_equal(consensus_path(paths, 4), truth)
+    monkeypatch.setattr(numbering, "TIMES", 31)
+    found = dshdp.align(raw)
+    consensus = found["alignment"]["z_consensus"]
+    np.testing.assert_array_equal(consensus, aligned["alignment"]["z_consensus"])
+    assert (found["posterior"]["z"].values == TRUTH).mean() > 0.96
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_common_numbering_is_the_best_of_all(seed):
+    """Compare with all 6^3 numberings of four paths; fails if votes are counted for old numbers."""
+    rng = np.random.default_rng(seed)
+    paths = noisy_copies(np.repeat([0, 1, 2], [5, 4, 3]), (4,), 3, 0.25, rng)
+    paths = renumbered(paths, np.argsort(rng.random((4, 3)), axis=-1), None)
+    permutations = np.array(list(itertools.permutations(range(3))))
+
+    def apart(numbered):
+        return np.mean([np.mean(a != b) for a in numbered for b in numbered])
+
+    others = itertools.product(permutations, repeat=3)
+    costs = [
+        apart([paths[0], *(n[p] for n, p in zip(numbers, paths[1:], strict=True))])
+        for numbers in others
+    ]
+    found = [common_numbering(paths, start, 3) for start in paths]
+    distance, numbers = min(found, key=lambda one: one[0])
+    assert distance == pytest.approx(min(costs), abs=1e-12)
+    numbered = np.take_along_axis(numbers, paths, axis=1)
+    assert apart(numbered) == pytest.approx(distance, abs=1e-12)
+
+
+def doubtful_draws(means, stay, seed, T=220, draws=400):
+    """Draws of the path of a Gaussian HMM whose states overlap, renumbered; and as they were."""
+    rng = np.random.default_rng(seed)
+    K = len(means)
+    P = np.full((K, K), (1 - stay) / (K - 1)) + (stay - (1 - stay) / (K - 1)) * np.eye(K)
+    truth = [0]
+    for _ in range(T - 1):
+        truth.append(rng.choice(K, p=P[truth[-1]]))
+    y = means[truth] + rng.standard_normal(T)
+    density = np.exp(-0.5 * (y[:, None] - means) ** 2)
+    filtered = [density[0] / density[0].sum()]
+    for row in density[1:]:
+        joint = filtered[-1] @ P * row
+        filtered.append(joint / joint.sum())
+    z = np.empty((draws, T), int)
+    weights = np.broadcast_to(filtered[-1], (draws, K))
+    for t in range(T - 1, -1, -1):
+        z[:, t] = (weights.cumsum(axis=1) < rng.random((draws, 1)) * weights.sum(1)[:, None]).sum(1)
+        weights = filtered[t - 1] * P[:, z[:, t]].T
+    order = np.argsort(rng.random((draws, K)), axis=1)
+    level = np.array([[y[path == k].mean() for k in range(K)] for path in z])
+    groups = {
+        "posterior": {
+            "z": renumbered(z[None], order[None], None).astype("int8"),
+            "level": renumbered(level[None], order[None], (2,)),
+        },
+        "constant_data": {"z_lengths": np.array([T]), "z_labels": np.arange(K)},
+    }
+    dims = {"z": ["time"], "level": ["state"], "z_labels": ["state"], "z_lengths": ["sequence"]}
+    return from_groups(groups, coords={"state": np.arange(K)}, dims=dims), z
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_draws_are_not_mislabelled_where_single_times_are_doubtful(seed):
+    """Two regimes; a segmentation of least variation of information to the draws is one state.
+
+    Fails if draws are matched with such a segmentation: many have the other's numbers.
+    """
+    idata, z = doubtful_draws(np.array([0.0, 1.2]), 0.75, seed)
+    found = dshdp.align(idata)["posterior"]["z"].values[0]
+    same = (found == z).all(axis=1)
+    flipped = (found == 1 - z).all(axis=1)
+    assert (same | flipped).all()
+    assert min(same.mean(), flipped.mean()) < 0.005
+
+
+def test_parameters_help_where_paths_cannot_tell(monkeypatch):
+    """Paths that are fair coins, beside levels that tell; fails if the levels have no say."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(2, size=(1, 400, 60))
+    groups, described = dressed(truth, 2, rng)
+    idata = from_groups(groups, **described)
+
+    def mislabelled():
+        found = dshdp.align(idata)["posterior"]["z"].values
+        return dshdp.hamming_distance(found.reshape(-1), truth.reshape(-1))
+
+    helped = mislabelled()
+    monkeypatch.setattr(numbering, "PARAMETERS", 0.0)
+    assert helped == 0.0 and mislabelled() > 0.3
 
 
 def test_unnamed_state_axes_are_pointed_out():

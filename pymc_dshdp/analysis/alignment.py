@@ -2,22 +2,15 @@
 
 import re
 import warnings
-from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
 
 from pymc_dshdp._compat import group, group_names, with_groups
-from pymc_dshdp.analysis.consensus import (
-    ChainDistances,
-    chain_distances,
-    consensus_path,
-    keep_known,
-    label_matches,
-    thinned,
-)
+from pymc_dshdp.analysis.label_copies import find_label_copies
+from pymc_dshdp.analysis.numbering import match_states
+from pymc_dshdp.analysis.permuting import of_the_same_draws, permuted
 from pymc_dshdp.analysis.result import find_hidden, hidden_variables, state_labels
-from pymc_dshdp.kernels.segmentations import occupancies, permute, rename
 
 __all__ = ["align"]
 
@@ -28,23 +21,21 @@ OTHER_DRAWS = {
     "sample_stats_prior",
     "unconstrained_prior",
 }
-DISTANCE_DRAWS = 100  # compared with each other for the distances between chains
 
 
 def align(idata, *, states=None, reference=None):
     """Give the states one numbering over all draws and chains.
 
-    A consensus segmentation is found that minimises the expected variation of information to the
-    draws (no truth is needed), the states of each draw are matched with it so that they agree on
-    as many time points as possible, and every variable with the state dimension is permuted
-    accordingly, on each of its state axes (``pi_bar`` on both). States are then numbered by
-    decreasing mean occupancy. In a draw, occupied states that match none of the consensus come
-    after them, by occupancy, and then unoccupied ones by their weight ``beta``. States of which
-    something was ``known`` keep their numbers, and the others share the numbers left.
+    The numbering sought is the one under which two draws label as few time points differently as
+    may be; where the paths leave it open, the parameters of the states help (a time point counts
+    for a tenth more if those in force agree as well). Every variable with the state dimension is
+    permuted accordingly, on each of its state axes (``pi_bar`` on both). States are numbered by
+    decreasing mean occupancy, those that a draw does not occupy by their weight ``beta``. States of
+    which something was ``known`` keep their numbers, and the others share the numbers left.
 
     The result does not depend on the numbering of the input, so that aligning twice changes
-    nothing. Where a draw does not occupy a state of the consensus, that place holds a state that
-    no data inform. Hidden-state variables that share a state dimension are aligned together.
+    nothing. Where a draw does not occupy a state, its place holds one that no data inform.
+    Hidden-state variables of one prior are aligned together.
 
     Parameters
     ----------
@@ -53,7 +44,7 @@ def align(idata, *, states=None, reference=None):
     states : str, optional
         A hidden-state variable: align its state dimension only. Default: all of them.
     reference : array of int, shape of one path of z, optional
-        Match with this path instead of a consensus, and keep its numbers (0 to L - 1).
+        Match with this path instead of each other, and keep its numbers (0 to L - 1).
 
     Returns
     -------
@@ -63,8 +54,9 @@ def align(idata, *, states=None, reference=None):
         ``sample_stats`` ...) are permuted too; prior groups are not. The new group ``alignment``
         holds, for state variable ``z`` and state dimension ``state``,
 
-        * ``z_consensus``: the consensus, or the reference;
-        * ``state_distance`` (chain, draw): the share of time points at which a draw differs;
+        * ``z_consensus``: the label that most draws give each time, or the reference;
+        * ``state_distance`` (chain, draw): the share of time points at which a draw differs from
+          it;
         * ``state_chain_distance`` (chain, chain_to): the expected share of time points labelled
           differently by draws of two chains after matching their labels; within a chain on the
           diagonal;
@@ -74,19 +66,21 @@ def align(idata, *, states=None, reference=None):
     Warns
     -----
     UserWarning
-        If chains found different segmentations, by chain; if a variable has an axis of L entries
-        without a name, which therefore is left as it is.
+        If chains found different segmentations, by chain; if a variable is left as it is although
+        it has an axis of L entries without a name, or may hold numbers of states.
 
     Raises
     ------
     ValueError, TypeError
-        If the state dimension cannot be found, or the reference does not fit.
+        If the state dimension cannot be found, if several priors share it, or if the reference
+        does not fit.
 
     Notes
     -----
-    The consensus is searched among at most 200 evenly spaced draws and improved one time point at
-    a time, so that it is a local minimum for these draws. Stick fractions ``v`` belong to an
-    order of the states: they are computed again from the permuted ``beta``.
+    The numbering is found on at most 200 evenly spaced draws, from the draw nearest to all others
+    and from that of each chain, and is a local minimum for these draws. Variables whose entries
+    are states at fixed times, such as ``z[events]``, are renumbered with z. Stick fractions ``v``
+    belong to an order of the weights: they are broken anew.
     """
     dimensions = _dimensions(idata, states)
     if reference is not None and len(dimensions) > 1:
@@ -95,18 +89,25 @@ def align(idata, *, states=None, reference=None):
             "reference is for"
         )
     datasets, report = {}, {}
+    hidden_names = {h.name for hs in dimensions.values() for h in hs} | set(hidden_variables(idata))
     for dim, hidden in dimensions.items():
         matching = match_states(idata, hidden, reference, states)
         _warn_of_chains(dim, matching.chains, hidden[0].z["chain"].values)
-        _warn_of_unnamed(group(idata, "posterior"), hidden[0])
+        posterior = group(idata, "posterior")
+        _warn_of_unnamed(posterior, hidden[0])
+        numbers = np.argsort(matching.label_before, axis=-1)
+        sizes = np.take_along_axis(matching.sizes, numbers, axis=-1)
+        visited = np.where(sizes > 0, numbers, -1).reshape(-1, hidden[0].n_states)
+        copies, doubtful = find_label_copies(posterior, hidden, visited, hidden_names)
+        _warn_of_doubtful(doubtful, hidden)
         for name in group_names(idata):
             if name.startswith("warmup") or name in OTHER_DRAWS:
                 continue
             dataset = datasets.get(name, group(idata, name))
-            label_before = _of_the_same_draws(matching.label_before, hidden[0].z, dataset)
+            label_before = of_the_same_draws(matching.label_before, hidden[0].z, dataset)
             if label_before is not None:
-                datasets[name] = _permuted(dataset, hidden, label_before)
-        report |= _report(hidden, matching, state_labels(group(idata, "posterior"), hidden[0]))
+                datasets[name] = permuted(dataset, hidden, copies, label_before)
+        report |= _report(hidden, matching, state_labels(posterior, hidden[0]))
     if "alignment" in idata:
         report = {**group(idata, "alignment").data_vars, **report}
     return with_groups(idata, {**datasets, "alignment": xr.Dataset(report)})
@@ -126,85 +127,6 @@ def aligned(idata, states=None):
     return idata, hidden
 
 
-class Matching(NamedTuple):
-    """The numbering of the states of one dimension.
-
-    Attributes
-    ----------
-    label_before : ndarray of shape (chains, draws, L)
-        Number, in the input, of the state at each new place.
-    consensus : ndarray of shape (T,)
-        Path matched with, in the new numbering, over all hidden-state variables end to end.
-    distance : ndarray of shape (chains, draws)
-        Share of time points at which a draw differs from it.
-    sizes : ndarray of shape (chains, draws, L)
-        Number of time points in each state, in the new numbering.
-    chains : ChainDistances
-    """
-
-    label_before: np.ndarray
-    consensus: np.ndarray
-    distance: np.ndarray
-    sizes: np.ndarray
-    chains: ChainDistances
-
-
-def match_states(idata, hidden, reference=None, states=None):
-    """Match the states of each draw with a consensus of all, or with a reference.
-
-    Parameters
-    ----------
-    idata : arviz.InferenceData or xarray.DataTree
-    hidden : list of Hidden
-        The hidden-state variables that share a state dimension.
-    reference : array of int, optional
-    states : str, optional
-        The hidden-state variable that the reference is for.
-
-    Returns
-    -------
-    Matching
-    """
-    first = hidden[0]
-    L = first.n_states
-    chains, draws = first.z.shape[:2]
-    paths = [h.paths() for h in hidden]
-    paths = paths[0] if len(paths) == 1 else np.hstack(paths)
-    known = np.concatenate([h.known for h in hidden])
-    pinned = np.unique(known[known >= 0])
-    sizes, entered = occupancies(paths, L)
-    order = _canonical_order(group(idata, "posterior"), first, sizes, entered)
-    chosen = thinned(chains, draws)
-    sample = rename(paths[chosen.ravel()], np.argsort(order[chosen.ravel()], axis=1))
-    if reference is None:
-        target = consensus_path(sample, L)
-        if pinned.size:
-            target = keep_known(target, known, L)
-        matches, agreement = label_matches(paths, target, L, L, order, pinned)
-    else:
-        [used] = [h for h in hidden if h.name == (states or first.name)]
-        target = _checked_reference(reference, used)
-        matches, agreement = label_matches(used.paths(), target, L, L, order)
-    places = _places(matches, order, sizes, np.union1d(target, pinned))
-    label_before = np.argsort(places, axis=1)
-    sizes = np.take_along_axis(sizes, label_before, axis=1)
-    if reference is None:  # number by mean occupancy
-        others = np.setdiff1d(np.arange(L), pinned)
-        rank = np.arange(L)
-        rank[others] = others[np.argsort(-sizes[:, others].mean(axis=0), kind="stable")]
-        label_before, sizes = label_before[:, rank], sizes[:, rank]
-        target = np.argsort(rank)[target]
-    some = thinned(chains, draws, DISTANCE_DRAWS)
-    renamed = rename(paths[some.ravel()], np.argsort(label_before[some.ravel()], axis=1))
-    return Matching(
-        label_before.reshape(chains, draws, L),
-        target,
-        (1.0 - agreement / len(target)).reshape(chains, draws),
-        sizes.reshape(chains, draws, L),
-        chain_distances(renamed.reshape(*some.shape, -1), L),
-    )
-
-
 def _dimensions(idata, states):
     """Hidden-state variables by state dimension; with ``states``, of its dimension only."""
     names = hidden_variables(idata) if states is None else [states]
@@ -216,110 +138,6 @@ def _dimensions(idata, states):
     for hidden in found:
         out.setdefault(hidden.dim, []).append(hidden)
     return out
-
-
-def _canonical_order(posterior, hidden, sizes, entered):
-    """Order the states of each draw, (S, L), without regard to their numbers.
-
-    Occupied ones first, by occupancy and by their first visit; then the others, by their weight
-    beta and then by what else is known of them.
-    """
-    own = {"chain", "draw", hidden.dim}
-    names = [name for name, variable in posterior.items() if set(variable.dims) == own]
-    names.sort(key=lambda name: not str(name).endswith("_beta"))
-    columns = (posterior[name].transpose("chain", "draw", hidden.dim) for name in names)
-    keys = [-column.values.reshape(sizes.shape).astype(float) for column in columns]
-    return np.lexsort((*reversed(keys), entered, -sizes), axis=1)
-
-
-def _places(matches, order, sizes, used):
-    """Give each state, (S, L), the number of its match, or else one that is left.
-
-    Occupied states without a match prefer places that the consensus does not use.
-    """
-    n_states = matches.shape[1]
-    free = np.setdiff1d(np.arange(n_states), used)
-    places = matches.copy()
-    for s, match in enumerate(matches):
-        left = order[s, match[order[s]] < 0]
-        open_places = np.concatenate([free, np.setdiff1d(used, match)])
-        occupied = np.count_nonzero(sizes[s, left])
-        places[s, left[:occupied]] = open_places[:occupied]
-        places[s, left[occupied:]] = np.sort(open_places[occupied:])
-    return places
-
-
-def _checked_reference(reference, hidden):
-    if isinstance(reference, xr.DataArray) and set(reference.dims) == set(hidden.dims):
-        reference = reference.transpose(*hidden.dims)
-    path = np.asarray(reference)
-    if path.shape != hidden.z.shape[2:]:
-        raise ValueError(
-            f"reference must be one path of {hidden.name!r}, of shape {hidden.z.shape[2:]}; "
-            f"received shape {path.shape}"
-        )
-    if not np.issubdtype(path.dtype, np.integer):
-        raise TypeError(f"reference must have integer labels, received dtype {path.dtype}")
-    if path.min() < 0 or path.max() >= hidden.n_states:
-        raise ValueError(
-            f"reference must have labels 0 to {hidden.n_states - 1}, received {path.min()} to "
-            f"{path.max()}; renumber them, for example np.unique(path, return_inverse=True)[1]"
-        )
-    return path.ravel().astype(np.int64)
-
-
-def _of_the_same_draws(label_before, z, dataset):
-    """Take ``label_before`` at the draws of a group; None if it has other draws."""
-    if not {"chain", "draw"} <= set(dataset.sizes):
-        return None
-    positions = []
-    for dim in ("chain", "draw"):
-        if dim in dataset.indexes and dim in z.indexes:
-            positions.append(z.indexes[dim].get_indexer(dataset.indexes[dim]))
-        elif dataset.sizes[dim] == z.sizes[dim]:
-            positions.append(np.arange(z.sizes[dim]))
-        else:
-            return None
-    if any((where < 0).any() for where in positions):
-        return None
-    return label_before[np.ix_(*positions)]
-
-
-def _permuted(dataset, hidden, label_before):
-    """Permute the state axes of a group and renumber its hidden states."""
-    dim = hidden[0].dim
-    changed = {}
-    for name, variable in dataset.items():
-        if not {"chain", "draw"} <= set(variable.dims):
-            continue
-        if name in {h.name for h in hidden}:
-            z = variable.transpose("chain", "draw", ...)
-            number = np.argsort(label_before, axis=-1).reshape(-1, hidden[0].n_states)
-            paths = rename(np.ascontiguousarray(z.values.reshape(len(number), -1)), number)
-            changed[name] = z.copy(data=paths.reshape(z.shape)).transpose(*variable.dims)
-            continue
-        for axis in (dim, f"{dim}_to"):
-            if axis in variable.dims:
-                variable = changed[name] = _permuted_axis(variable, axis, label_before)
-    for name, variable in dataset.items():
-        beta = re.sub("_v$", "_beta", str(name))
-        if variable.dims[2:] == (f"{dim}_stick",) and beta in changed:
-            weights = changed[beta].values
-            left = np.cumsum(weights[..., ::-1], axis=-1)[..., ::-1]
-            fractions = np.divide(weights, left, out=np.ones_like(weights), where=left > 0)
-            changed[name] = variable.copy(data=fractions[..., :-1])
-    return dataset.assign(changed)
-
-
-def _permuted_axis(variable, dim, label_before):
-    """Take the entries of one axis in the order of ``label_before`` of each draw."""
-    by_draw = variable.transpose("chain", "draw", ...)
-    before, after = by_draw.shape[: by_draw.dims.index(dim)], label_before.shape[-1:]
-    values = by_draw.values.reshape(
-        label_before.shape[0] * label_before.shape[1], int(np.prod(before[2:])), *after, -1
-    )
-    out = permute(np.ascontiguousarray(values), label_before.reshape(len(values), -1))
-    return by_draw.copy(data=out.reshape(by_draw.shape)).transpose(*variable.dims)
 
 
 def _report(hidden, matching, labels):
@@ -366,6 +184,17 @@ def _warn_of_unnamed(posterior, hidden):
         )
 
 
+def _warn_of_doubtful(names, hidden):
+    if names:
+        states = " and ".join(h.name for h in hidden)
+        warnings.warn(
+            f"left as they are, although they may hold numbers of states: {', '.join(names)}. If "
+            f"they do, the numbers are the old ones; take them from {states} in the aligned result",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
 def chain_message(chains, names):
     """Say which chains found which segmentation; None if all agree."""
     distances, groups = chains
@@ -386,8 +215,7 @@ def _warn_of_chains(dim, chains, names):
     if message:
         warnings.warn(
             f"{message}. Means and R-hat over all chains mix them; the distances are in the group "
-            f"alignment ({dim}_chain_distance). Compare their log_marginal_likelihood, and run "
-            "longer chains",
+            f"alignment ({dim}_chain_distance). See what check says of them",
             UserWarning,
             stacklevel=3,
         )

@@ -1,4 +1,4 @@
-"""The segmentation in the middle of many, and how far chains are from each other."""
+"""One numbering for many segmentations, and how far chains are from each other."""
 
 from typing import NamedTuple
 
@@ -6,26 +6,20 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 from scipy.sparse.csgraph import connected_components
 
-from pymc_dshdp.kernels.segmentations import (
-    contingencies,
-    refine_consensus,
-    variation_of_information,
-    votes,
-)
+from pymc_dshdp.kernels.segmentations import contingencies, occupancies, shared_votes, votes
 
 __all__ = [
     "ChainDistances",
-    "by_size",
     "chain_distances",
-    "consensus_path",
-    "keep_known",
+    "common_numbering",
+    "distances_between",
     "label_matches",
+    "numbers_by",
     "thinned",
 ]
 
-DRAWS = 200  # compared with each other in the search for the consensus
-TIMES = 20_000  # time points used in that search
-SWEEPS = 50
+DRAWS = 200
+ROUNDS = 50
 CELLS = 2**22  # of contingency tables held at a time
 LEAST_EXCESS = 0.02  # share of the time points
 
@@ -42,123 +36,150 @@ def thinned(chains, draws, most=DRAWS):
     return np.arange(chains)[:, None] * draws + within
 
 
-def label_matches(paths, reference, n_states, n_reference, order=None, fixed=()):
-    """Match the states of each path one to one with labels of the reference.
+def label_matches(scores, order, fixed=()):
+    """Match the states of each path one to one with labels, so that the scores add up to the most.
 
-    The time points on which the two agree are as many as possible (Munkres 1957); pairs that
-    never meet are not matched.
+    States without a score and pairs without one are not matched (Munkres 1957 for the others).
 
     Parameters
     ----------
-    paths : ndarray of shape (S, T)
-    reference : ndarray of shape (T,)
-        Labels in 0..K-1.
-    n_states, n_reference : int
-        L and K.
-    order : ndarray of shape (S, L), optional
+    scores : ndarray of shape (S, L, K)
+        What matching state j of path s with label k is worth, not negative: the number of time
+        points at which they meet, for one.
+    order : ndarray of shape (S, L)
         The states of each path in the order that decides between equally good matches.
     fixed : sequence of int
         States that match the label of the same number, whatever they meet.
 
     Returns
     -------
-    matches : ndarray of shape (S, L)
+    ndarray of shape (S, L)
         The label matched with each state, or -1.
-    agreement : ndarray of shape (S,)
-        Number of time points on which path and reference agree.
     """
-    if order is None:
-        order = np.broadcast_to(np.arange(n_states), (len(paths), n_states))
-    matches = np.full((len(paths), n_states), -1)
-    agreement = np.zeros(len(paths), np.int64)
     fixed = np.asarray(fixed, int)
+    matches = np.full(scores.shape[:2], -1)
     matches[:, fixed] = fixed
-    block = max(1, CELLS // (n_states * n_reference))
+    for s, table in enumerate(scores):
+        table = table.copy()
+        table[fixed] = 0
+        table[:, fixed] = 0
+        table = table[order[s]]
+        visited = table.any(axis=1)
+        rows, columns = linear_sum_assignment(table[visited], maximize=True)
+        found = table[visited][rows, columns] > 0
+        matches[s, order[s, visited][rows]] = np.where(found, columns, -1)
+        matches[s, fixed] = fixed
+    return matches
+
+
+def numbers_by(paths, reference, sizes, order, fixed=(), more=None):
+    """Find numbers for the states of each path that agree with a reference as often as possible.
+
+    Parameters
+    ----------
+    paths : ndarray of shape (S, T)
+        Labels in 0..L-1.
+    reference : ndarray of shape (T,) or (T, L)
+        A path, or the number of votes for each label.
+    sizes : ndarray of shape (S, L)
+        Number of time points in each state.
+    order : ndarray of shape (S, L)
+        The states of each path in the order that decides what the reference leaves open.
+    fixed : sequence of int
+        States that keep their numbers.
+    more : callable, optional
+        What matching states with labels is worth beside the time points on which they agree, for
+        a slice of the paths, (n, L, L).
+
+    Returns
+    -------
+    ndarray of shape (S, L)
+        Occupied states without a match take labels that the reference does not use, if they can.
+    """
+    n_states = sizes.shape[1]
+    matches = np.empty(sizes.shape, np.int64)
+    for part, scores in _tables(paths, reference, n_states):
+        if reference.ndim == 2:
+            scores = scores / reference[0].sum()
+        if more is not None:
+            scores = scores + more(part)
+        matches[part] = label_matches(scores, order[part], fixed)
+    used = np.unique(reference) if reference.ndim == 1 else np.flatnonzero(reference.any(axis=0))
+    used = np.union1d(used, np.asarray(fixed, int))
+    free = np.setdiff1d(np.arange(n_states), used)
+    numbers = matches.copy()
+    for s, match in enumerate(matches):
+        left = order[s, match[order[s]] < 0]
+        places = np.concatenate([free, np.setdiff1d(used, match)])
+        occupied = np.count_nonzero(sizes[s, left])
+        numbers[s, left[:occupied]] = places[:occupied]
+        numbers[s, left[occupied:]] = np.sort(places[occupied:])
+    return numbers
+
+
+def _tables(paths, reference, n_states):
+    """Yield slices of the paths with the time points shared with labels, or votes, (n, L, L)."""
+    block = max(1, CELLS // n_states**2)
     for start in range(0, len(paths), block):
-        tables = contingencies(paths[start : start + block], reference, n_states, n_reference)
-        for s, table in enumerate(tables, start):
-            agreement[s] = table[fixed, fixed].sum()
-            table[fixed] = 0
-            table[:, fixed] = 0
-            overlap = table[order[s]]
-            visited = overlap.any(axis=1)
-            overlap, states = overlap[visited], order[s, visited]
-            rows, columns = linear_sum_assignment(overlap, maximize=True)
-            shared = overlap[rows, columns]
-            matches[s, states[rows]] = np.where(shared > 0, columns, -1)
-            agreement[s] += shared.sum()
-    return matches, agreement
+        part = slice(start, min(start + block, len(paths)))
+        if reference.ndim == 1:
+            yield part, contingencies(paths[part], reference, n_states, n_states)
+        else:
+            yield part, shared_votes(paths[part], reference, n_states)
 
 
-def consensus_path(paths, n_states):
-    """Segmentation of smallest expected variation of information to the given ones.
+def common_numbering(paths, start, n_states, fixed=()):
+    r"""Find numbers for the states of segmentations so that two differ as little as may be.
 
-    The best of the paths themselves is improved one time point at a time until no single change
-    helps. A series longer than ``TIMES`` is searched on evenly spaced time points, and the others
-    take the label that most paths, matched with the consensus, give them.
+    With :math:`V_{tk}` the number of paths that are in state k at time t, two paths drawn with
+    replacement differ on the share :math:`1 - \sum_{tk} V_{tk}^2 / (S^2 T)` of the time points.
+    All paths at once take the numbers with which they agree with the most votes. The sum of
+    squares is convex in the numbering, so that this never lowers it; it ends when nothing is
+    gained.
 
     Parameters
     ----------
     paths : ndarray of shape (S, T)
         Labels in 0..L-1, numbered in an order that does not depend on how they were sampled.
+    start : ndarray of shape (T,)
+        The path matched with first.
     n_states : int
         L.
+    fixed : sequence of int
+        States that keep their numbers.
 
     Returns
     -------
-    ndarray of shape (T,)
-        Labels from 0, without gaps, by decreasing occupancy, then by first appearance.
+    distance : float
+        Share of the time points on which two of the paths differ.
+    numbers : ndarray of shape (S, L)
+        The number of each state of each path.
     """
-    T = paths.shape[1]
-    grid = np.arange(T) if T <= TIMES else (np.arange(TIMES) * T) // TIMES
-    seen = np.ascontiguousarray(paths[:, grid])
-    start = seen[np.argmin(variation_of_information(seen, n_states).sum(axis=1))]
-    path = by_size(refine_consensus(start, seen, n_states, SWEEPS))
-    if len(grid) == T:
-        return path
-    n_labels = path.max() + 1
-    matches, _ = label_matches(seen, path, n_states, n_labels)
-    tally = votes(paths, np.where(matches < 0, n_labels, matches), n_labels + 1)
-    return by_size(tally[:, :n_labels].argmax(axis=1))
+    S, T = paths.shape
+    order = np.broadcast_to(np.arange(n_states), (S, n_states))
+    sizes, _ = occupancies(paths, n_states)
+    reference, most, kept = start, -1, None
+    for _ in range(ROUNDS):
+        numbers = numbers_by(paths, reference, sizes, order, fixed)
+        reference = votes(paths, numbers, n_states)
+        squares = int(np.sum(reference**2))
+        if squares <= most:
+            break
+        most, kept = squares, numbers
+    return 1.0 - most / (S * S * T), kept
 
 
-def by_size(path):
-    """Renumber the labels of a path by decreasing occupancy, then by first appearance."""
-    _, first, labels, sizes = np.unique(
-        path, return_index=True, return_inverse=True, return_counts=True
-    )
-    number = np.empty(len(sizes), np.int64)
-    number[np.lexsort((first, -sizes))] = np.arange(len(sizes))
-    return number[labels]
-
-
-def keep_known(path, known, n_states):
-    """Renumber the labels of a path so that known states keep their numbers.
-
-    Parameters
-    ----------
-    path : ndarray of shape (T,)
-        Labels from 0, without gaps.
-    known : ndarray of shape (T,)
-        Numbers of known states, -1 elsewhere.
-    n_states : int
-        L.
-
-    Returns
-    -------
-    ndarray of shape (T,)
-        Each known state is the label that it meets most; the others have the numbers left.
-    """
-    at = known >= 0
-    states = np.unique(known[at])
-    n_labels = path.max() + 1
-    meet = contingencies(known[at][None], path[at], n_states, n_labels)[0, states]
-    rows, columns = linear_sum_assignment(meet, maximize=True)
-    number = np.full(n_labels, -1)
-    number[columns] = states[rows]
-    others = number < 0
-    number[others] = np.setdiff1d(np.arange(n_states), states)[: others.sum()]
-    return np.where(at, known, number[path])
+def distances_between(paths, n_states):
+    """Share of time points on which paths differ after the best matching of labels, (S, S)."""
+    out = np.zeros((len(paths), len(paths)))
+    order = np.broadcast_to(np.arange(n_states), (len(paths), n_states))
+    for i in range(1, len(paths)):
+        for part, tables in _tables(paths[:i], paths[i].astype(np.int64), n_states):
+            matches = label_matches(tables, order[part])
+            shared = np.take_along_axis(tables, np.maximum(matches, 0)[..., None], axis=2)[..., 0]
+            agreement = np.sum(shared, axis=1, where=matches >= 0)
+            out[i, part] = out[part, i] = 1.0 - agreement / paths.shape[1]
+    return out
 
 
 class ChainDistances(NamedTuple):
@@ -178,7 +199,7 @@ class ChainDistances(NamedTuple):
     groups: np.ndarray
 
 
-def chain_distances(paths, n_states):
+def chain_distances(between, chains):
     """Compare the segmentations of chains.
 
     Two chains agree if the distance between them exceeds the mean of those within them by at most
@@ -187,21 +208,15 @@ def chain_distances(paths, n_states):
 
     Parameters
     ----------
-    paths : ndarray of shape (chains, n, T)
-        Some draws of each chain, labels in 0..L-1.
-    n_states : int
-        L.
+    between : ndarray of shape (chains * n, chains * n)
+        Distances between some draws, equally many of each chain.
+    chains : int
 
     Returns
     -------
     ChainDistances
     """
-    chains, n, T = paths.shape
-    flat = np.ascontiguousarray(paths.reshape(chains * n, T))
-    between = np.zeros((len(flat), len(flat)))
-    for i in range(1, len(flat)):
-        _, agreement = label_matches(flat[:i], flat[i], n_states, n_states)
-        between[i, :i] = between[:i, i] = 1.0 - agreement / T
+    n = len(between) // chains
     blocks = between.reshape(chains, n, chains, n).sum(axis=(1, 3))
     pairs = np.full((chains, chains), float(n * n))
     np.fill_diagonal(pairs, max(n * (n - 1), 1))

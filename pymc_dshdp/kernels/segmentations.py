@@ -1,4 +1,4 @@
-"""Counts over many segmentations of one series, and the search for the one in their middle."""
+"""Counts over many segmentations of one series."""
 
 import numpy as np
 from numba import njit
@@ -113,6 +113,81 @@ def votes(paths, new_label, n_states):
 
 
 @njit(cache=True, nogil=True)
+def shared_votes(paths, tally, n_states):
+    """Sum the votes for each label over the time points at which a path is in each state.
+
+    Divided by the number of voters, the expected number of time points at which state j of a path
+    meets label k of one of them.
+
+    Parameters
+    ----------
+    paths : ndarray of shape (S, T)
+        Labels in 0..L-1.
+    tally : ndarray of shape (T, K), int64
+        Votes.
+    n_states : int
+        L.
+
+    Returns
+    -------
+    ndarray of shape (S, L, K), int64
+    """
+    S, T = paths.shape
+    K = tally.shape[1]
+    out = np.zeros((S, n_states, K), np.int64)
+    for s in range(S):
+        for t in range(T):
+            j = paths[s, t]
+            for k in range(K):
+                out[s, j, k] += tally[t, k]
+    return out
+
+
+@njit(cache=True, nogil=True)
+def modal_path(paths, new_label, n_states):
+    """Find the label that most paths, their labels renamed, have at each time.
+
+    Parameters
+    ----------
+    paths : ndarray of shape (S, T)
+        Labels in 0..L-1.
+    new_label : ndarray of shape (S, L)
+        Name of each label of each path.
+    n_states : int
+        Number of names.
+
+    Returns
+    -------
+    ndarray of shape (T,), int64
+        The lowest of equally frequent ones.
+    """
+    S, T = paths.shape
+    out = np.empty(T, np.int64)
+    counts = np.empty(n_states, np.int64)
+    for t in range(T):
+        counts[:] = 0
+        for s in range(S):
+            counts[new_label[s, paths[s, t]]] += 1
+        best = 0
+        for k in range(1, n_states):
+            if counts[k] > counts[best]:
+                best = k
+        out[t] = best
+    return out
+
+
+@njit(cache=True, nogil=True)
+def disagreements(paths, new_label, reference):
+    """Count the time points at which each path, its labels renamed, differs from a reference."""
+    S, T = paths.shape
+    out = np.zeros(S, np.int64)
+    for s in range(S):
+        for t in range(T):
+            out[s] += new_label[s, paths[s, t]] != reference[t]
+    return out
+
+
+@njit(cache=True, nogil=True)
 def rename(paths, new_label):
     """Rename the labels of each path; the result has the dtype of ``paths``."""
     S, T = paths.shape
@@ -139,131 +214,4 @@ def permute(values, order):
             for k in range(L):
                 for b in range(B):
                     out[s, a, k, b] = values[s, a, order[s, k], b]
-    return out
-
-
-@njit(cache=True, nogil=True)
-def _n_log_n(largest):
-    out = np.zeros(largest + 1)
-    for n in range(2, largest + 1):
-        out[n] = n * np.log(n)
-    return out
-
-
-@njit(cache=True, nogil=True)
-def variation_of_information(paths, n_states):
-    r"""Variation of information between all pairs of segmentations (Meila 2007), in nats.
-
-    .. math:: \mathrm{VI}(a, b) = \frac1T \Big[\sum_j n_j \log n_j + \sum_k m_k \log m_k
-              - 2 \sum_{jk} n_{jk} \log n_{jk}\Big]
-
-    with n_j and m_k the sizes of the states of a and b, and n_jk those of their intersections.
-
-    Parameters
-    ----------
-    paths : ndarray of shape (S, T)
-        Labels in 0..L-1.
-    n_states : int
-        L.
-
-    Returns
-    -------
-    ndarray of shape (S, S)
-    """
-    S, T = paths.shape
-    n_log_n = _n_log_n(T)
-    table = np.zeros((n_states, n_states), np.int64)
-    own = np.zeros(S)
-    for s in range(S):
-        sizes = np.zeros(n_states, np.int64)
-        for t in range(T):
-            sizes[paths[s, t]] += 1
-        for k in range(n_states):
-            own[s] += n_log_n[sizes[k]]
-    out = np.zeros((S, S))
-    for a in range(S):
-        for b in range(a):
-            joint = 0.0
-            for t in range(T):
-                table[paths[a, t], paths[b, t]] += 1
-            for j in range(n_states):
-                for k in range(n_states):
-                    joint += n_log_n[table[j, k]]
-                    table[j, k] = 0
-            out[a, b] = out[b, a] = (own[a] + own[b] - 2.0 * joint) / T
-    return out
-
-
-@njit(cache=True, nogil=True)
-def refine_consensus(consensus, paths, n_states, sweeps):
-    r"""Lower the expected variation of information to given paths, one time point at a time.
-
-    Moving time t, of state b_s in path s, into state k of the consensus adds
-
-    .. math:: g(m_k) - \frac2S \sum_s g(n^s_{k b_s}), \qquad
-              g(n) = (n + 1) \log(n + 1) - n \log n
-
-    to T times the expectation, with the sizes m and intersections n of the consensus without t;
-    each time point in turn is put where this is smallest (Rastelli & Friel 2018; Dahl, Johnson &
-    Mueller 2022), until a sweep changes nothing.
-
-    Parameters
-    ----------
-    consensus : ndarray of shape (T,)
-        Labels in 0..L-1 to start from.
-    paths : ndarray of shape (S, T)
-        Labels in 0..L-1.
-    n_states : int
-        L, also the largest number of states of the result.
-    sweeps : int
-        Stop after so many.
-
-    Returns
-    -------
-    ndarray of shape (T,)
-        A new path; no single change of label lowers its expected variation of information,
-        unless ``sweeps`` ran out.
-    """
-    S, T = paths.shape
-    by_time = paths.T.copy()
-    n_log_n = _n_log_n(T + 1)
-    gain = n_log_n[1:] - n_log_n[:-1]
-    out = consensus.copy()
-    sizes = np.zeros(n_states, np.int64)
-    joint = np.zeros((S, n_states, n_states), np.int32)  # path, its state, state of the consensus
-    for t in range(T):
-        sizes[out[t]] += 1
-        for s in range(S):
-            joint[s, by_time[t, s], out[t]] += 1
-    shared = np.empty(n_states)
-    for _ in range(sweeps):
-        changed = False
-        tried = 1  # every label in use and one more
-        for k in range(n_states):
-            if sizes[k] > 0:
-                tried = min(k + 2, n_states)
-        for t in range(T):
-            old = out[t]
-            sizes[old] -= 1
-            shared[:] = 0.0
-            for s in range(S):
-                row = joint[s, by_time[t, s]]
-                row[old] -= 1
-                for k in range(tried):
-                    shared[k] += gain[row[k]]
-            best = old
-            lowest = gain[sizes[old]] - 2.0 / S * shared[old]
-            for k in range(tried):
-                cost = gain[sizes[k]] - 2.0 / S * shared[k]
-                if cost < lowest - 1e-9:
-                    best, lowest = k, cost
-            sizes[best] += 1
-            for s in range(S):
-                joint[s, by_time[t, s], best] += 1
-            if best != old:
-                out[t] = best
-                changed = True
-                tried = max(tried, min(best + 2, n_states))
-        if not changed:
-            break
     return out
