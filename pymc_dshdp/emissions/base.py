@@ -195,6 +195,16 @@ class Family:
     included, from what ``prepare`` returned, the likelihood's other parameters at each state and
     the hyperparameters, arrays of L + 1 rows whose last stands for what is in no state."""
 
+    def log_constant(self, data):
+        """Sum the terms of the log-density that ``collapse`` leaves out: the same in all states.
+
+        Parameters
+        ----------
+        data : object
+            What ``prepare`` returned.
+        """
+        return 0.0
+
 
 def register(cls):
     """Class decorator: offer a family to the table and to ``ConjugateStep``.

@@ -43,6 +43,10 @@ class _Successes(Family):
         both = np.stack([data[0], data[1]], axis=-1)
         return proportions(both, np.stack(hyperparameters, axis=-1))
 
+    def log_constant(self, data):
+        """Log binomial coefficients."""
+        return data[2].sum()
+
 
 @register
 class BernoulliBeta(_Successes):

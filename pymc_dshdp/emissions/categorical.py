@@ -100,3 +100,7 @@ class MultinomialDirichlet(_Categories):
         """Dirichlet-multinomial."""
         counts, _, shape = data
         return proportions(counts.reshape(len(counts), *shape), *hyperparameters)
+
+    def log_constant(self, data):
+        """Log multinomial coefficients."""
+        return data[1].sum()

@@ -64,6 +64,10 @@ class PoissonGamma(Family):
         """Negative binomial."""
         return poisson_rate(data[0], *hyperparameters)
 
+    def log_constant(self, data):
+        """-sum log y!."""
+        return data[1].sum()
+
 
 @register
 class PoissonExponential(PoissonGamma):

@@ -125,6 +125,21 @@ _register(Table, _table_log_predictive, _table_unchanged, _table_unchanged)
 
 
 @njit(cache=True, nogil=True)
+def path_evidence(emission, states, out):
+    """Include every time point in the slot of its state, and add up what the slot predicted of it.
+
+    ``out[k]`` becomes log p(y_t: z_t = k), the parameters integrated out, by the chain rule.
+    """
+    slot, density = np.empty(1, np.int64), np.empty(1)
+    out[:] = 0.0
+    for t in range(states.shape[0]):
+        slot[0] = states[t]
+        log_predictive(emission, t, slot, 1, False, density)
+        out[states[t]] += density[0]
+        include(emission, t, states[t])
+
+
+@njit(cache=True, nogil=True)
 def include_path(emission, states):
     """Include every time point in the slot of its state, in place."""
     for t in range(states.shape[0]):

@@ -144,6 +144,8 @@ class Match:
     likelihood, z : TensorVariable
     source : TensorVariable or None
         Where the likelihood's value is, if it has missing parts (see ``completed.py``).
+    terms : set of TensorVariable
+        The likelihood as the model has it: itself, or its observed and missing parts.
     family : Family
     variables : list of TensorVariable
         One per entry of ``family.parameters``.
@@ -152,6 +154,7 @@ class Match:
     def __init__(self, model, rv, likelihood, z, family, whole=None):
         self.likelihood, self.z, self.family = likelihood, z, family
         self.source = None if whole is None else whole.joined
+        self.terms = {likelihood} if whole is None else set(whole.parts)
         parameters = likelihood.owner.op.dist_params(likelihood.owner)
         found = [_located(family, p, parameters[p.position], z) for p in family.parameters]
         self.variables = [theta for theta, _ in found]

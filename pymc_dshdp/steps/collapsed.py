@@ -1,12 +1,13 @@
 """Emissions as the direct assignment sweep sees them: kept, or integrated out."""
 
 import numpy as np
+from pytensor.graph.traversal import ancestors
 
 from pymc_dshdp.kernels.predictive import Table, include_path
 from pymc_dshdp.likelihood.conjugate import ConjugateTerm, NotConjugate, find_conjugate
 from pymc_dshdp.likelihood.table import terms_involving
 
-__all__ = ["CollapsedEmission", "KeptEmission", "find_collapsed"]
+__all__ = ["CollapsedEmission", "KeptEmission", "find_collapsed", "find_complete"]
 
 
 class KeptEmission:
@@ -43,15 +44,39 @@ class CollapsedEmission(ConjugateTerm):
     ----------
     values : list of TensorVariable
         Value variables of the parameters.
+    terms : set of TensorVariable
+        Terms of the model that it stands for.
     """
+
+    def __init__(self, model, match):
+        super().__init__(model, match)
+        self.terms = match.terms
+        self._states, self._blockers = match.z, model.basic_RVs
 
     @property
     def fits(self):
         """Whether each column of the data has parameters of its own."""
         return not self._lacking
 
+    @property
+    def complete(self):
+        """Whether nothing random that differs by state is left once the parameters are out."""
+        drawn = {p.position for p in self._family.parameters}
+        others = [p for i, p in enumerate(self._likelihood.parameters) if i not in drawn]
+        for node in others:
+            behind = set(ancestors([node], self._blockers)) & set(self._blockers)
+            if self._states in behind and len(behind) > 1:
+                return False
+        return True
+
     def statistics(self, point, states):
         """(emission with the states included, whether all empty slots are alike)."""
+        emission, alike = self.empty(point)
+        include_path(emission, states)
+        return emission, alike
+
+    def empty(self, point):
+        """(emission with nothing included, whether all slots are alike)."""
         arrays = self._read(point)
         n = self._n_hyper
         hyperparameters = [self._hyperparameter(h) for h in arrays[:n]]
@@ -59,9 +84,11 @@ class CollapsedEmission(ConjugateTerm):
         alike = all(np.all(x == x[:1]) for x in [*hyperparameters, *others])
         padded = [_with_empty(x) for x in hyperparameters]
         data = self._likelihood.data(point)
-        emission = self._family.collapse(data, [_with_empty(x) for x in others], padded)
-        include_path(emission, states)
-        return emission, alike
+        return self._family.collapse(data, [_with_empty(x) for x in others], padded), alike
+
+    def log_constant(self, point):
+        """Terms of the log-density that the emission leaves out."""
+        return self._family.log_constant(self._likelihood.data(point))
 
 
 def _with_empty(rows):
@@ -83,15 +110,27 @@ def find_collapsed(model, z):
         None unless a single term of the model involves z, and it is of a conjugate family with
         parameters of its own for each column of the data.
     """
-    terms = [rv for rv, _ in terms_involving(model, z)]
-    if len(terms) != 1:
-        return None
+    emission = _find(model, z)
+    return emission if emission is not None and len(emission.terms) == 1 else None
+
+
+def find_complete(model, z):
+    """Find the emission of z if its parameters are all that tells the states apart.
+
+    As ``find_collapsed``; missing observations are among the data, at their present values.
+    """
+    emission = _find(model, z)
+    return emission if emission is not None and emission.complete else None
+
+
+def _find(model, z):
+    terms = {rv for rv, _ in terms_involving(model, z)}
     for rv in model.free_RVs:
         try:
             match = find_conjugate(model, rv)
         except NotConjugate:
             continue
-        if match.z is z and match.likelihood is terms[0] and match.family.collapse is not None:
+        if match.z is z and match.terms == terms and match.family.collapse is not None:
             emission = CollapsedEmission(model, match)
             return emission if emission.fits else None
     return None

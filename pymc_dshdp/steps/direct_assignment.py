@@ -178,7 +178,8 @@ class DSBlockGibbs(StatesStep):
     -----
     Sampler statistics: ``n_occupied``, the number of states visited (over all priors of the
     step); of the last sweep, ``moved``, the time points whose state changed, ``births``, those
-    that went to a state that nothing else was in, and ``deaths``, those that left a state empty.
+    that went to a state that nothing else was in, and ``deaths``, those that left a state empty;
+    and ``log_joint`` as of ``WeakLimitFFBS``.
 
     Starting path and the ``warning`` statistic are those of ``WeakLimitFFBS``, with collapsed
     parameters among those drawn exactly. When all L states are occupied the sweep
@@ -196,6 +197,7 @@ class DSBlockGibbs(StatesStep):
         "moved": (np.int64, []),
         "births": (np.int64, []),
         "deaths": (np.int64, []),
+        "log_joint": (np.float64, []),
         "warning": (SamplerWarning, None),
     }
     _state_class = DSBlockGibbsState
@@ -244,7 +246,8 @@ class DSBlockGibbs(StatesStep):
         point = self._missing.draw(point, self.rng)
         self.held += hold
         stats = dict(zip(("moved", "births", "deaths"), changes.tolist(), strict=True))
-        return point, [{"n_occupied": occupied, **stats, "warning": self._truncation_warning(full)}]
+        stats |= {"n_occupied": occupied, "log_joint": self._log_joint(point)}
+        return point, [{**stats, "warning": self._truncation_warning(full)}]
 
     @staticmethod
     def competence(var, has_grad):

@@ -17,6 +17,7 @@ from pymc_dshdp.likelihood.missing import MissingValues, is_missing_observation
 from pymc_dshdp.likelihood.table import LogLikelihoodTable, terms_involving
 from pymc_dshdp.steps._common import PathReader, select_priors
 from pymc_dshdp.steps.conjugate import ConjugateStep
+from pymc_dshdp.steps.joint import JointDensity
 from pymc_dshdp.steps.starting import initial_path, is_default_start
 from pymc_dshdp.steps.transition import transition_update
 
@@ -50,6 +51,7 @@ class PriorSampler:
             LogLikelihoodTable(model, z, prior.n_states, missing, start) for z in prior.states
         ]
         self.transition = transition_update(model, prior, step)
+        self.joint = JointDensity(model, prior, self.paths, self.transition)
         for value, table in zip(self.paths.values, self.tables, strict=True):
             _refuse_hopeless(value.name, table, start)
         self.exclusive = [model.rvs_to_values[rv] for rv in self.transition.rvs]
@@ -165,6 +167,10 @@ class StatesStep(ChainStep):
         self._emission_values = _emission_values(model, priors, self._missing.rvs)
         self._set_hold([self])
         return start
+
+    def _log_joint(self, point):
+        """Sum of the priors' ``JointDensity`` at a point."""
+        return sum(prior.joint(point) for prior in self._priors)
 
     def _truncation_warning(self, full):
         if self.tune:

@@ -82,9 +82,14 @@ class WeakLimitFFBS(StatesStep):
     Notes
     -----
     Sampler statistics: ``n_occupied``, the number of states visited (over all priors of the
-    step), and ``log_marginal_likelihood``, log p(y | theta, P) with the path summed out, for the
+    step); ``log_marginal_likelihood``, log p(y | theta, P) with the path summed out, for the
     parameters that the iteration started from (NaN while the states are held; with several states
-    variables the sum of each one's, given the others' paths).
+    variables the sum of each one's, given the others' paths); and ``log_joint``,
+    log p(y, z | beta, alpha, rho) of the new states, with theta, the rows, kappa and w integrated
+    out. The latter ranks modes: it does not grow with the number of states as the former does.
+    Missing observations count at their present values. It is NaN where a parameter that differs
+    by state is not drawn from a conjugate conditional, serves several columns of the data, or the
+    states have several likelihoods, and where kappa is neither constant nor the prior's own.
 
     Starting path: with tuning, states are held at their starting path for the first iterations,
     while everything else adapts to it: one where all parameters of the likelihood are known or
@@ -102,6 +107,7 @@ class WeakLimitFFBS(StatesStep):
     stats_dtypes_shapes = {
         "n_occupied": (np.int64, []),
         "log_marginal_likelihood": (np.float64, []),
+        "log_joint": (np.float64, []),
         "warning": (SamplerWarning, None),
     }
 
@@ -142,6 +148,7 @@ class WeakLimitFFBS(StatesStep):
         stats = {
             "n_occupied": occupied,
             "log_marginal_likelihood": total,
+            "log_joint": self._log_joint(point),
             "warning": self._truncation_warning(full),
         }
         return point, [stats]

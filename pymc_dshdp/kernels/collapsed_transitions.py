@@ -1,0 +1,185 @@
+"""Probability of a path with the rows, the self-persistence and the choices w integrated out.
+
+N_jk transitions of the path (row 0 the starts), of which W_j of the N_jj had w_t = 1. Given
+alpha beta_k and either kappa_j ~ Beta(rho1, rho2) or kappa_j itself,
+
+    p(z) = prod_{k} (alpha beta_k)^(N_0k) / alpha^(N_0.)
+           x prod_j [ prod_{k != j} (alpha beta_k)^(N_jk) ]
+             x sum_W C(N_jj, W) K_j(W, N_j. - W) (alpha beta_j)^(N_jj - W) / alpha^(N_j. - W)
+
+with x^(n) = x (x + 1) ... (x + n - 1), and K(W, n) = rho1^(W) rho2^(n) / (rho1 + rho2)^(W + n) or
+kappa^W (1 - kappa)^n. The sum over W is closed: neighbouring terms differ by a rational factor.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from pymc_dshdp.kernels.elementary import log_rising
+from pymc_dshdp.kernels.persistence import draw_self_persistence
+from pymc_dshdp.kernels.transitions import draw_dirichlet_rows, switch_counts
+
+LARGE = 1e250
+LOG_LARGE = math.log(LARGE)
+
+
+class Persistence(NamedTuple):
+    """What is known of the self-persistence.
+
+    Attributes
+    ----------
+    stay, leave : ndarray of shape (L,)
+        rho1 and rho2 where kappa is integrated out, else kappa and 1 - kappa.
+    integrated : bool
+    """
+
+    stay: np.ndarray
+    leave: np.ndarray
+    integrated: bool
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _fewer(W, n, leaves, own, total, stay, leave, integrated):
+    """Ratio of the term of W - 1 to that of W, where n = N_jj - W."""
+    odds = (leave + leaves + n) / (stay + W - 1.0) if integrated else leave / stay
+    return W / (n + 1.0) * odds * ((own + n) / (total + leaves + n))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def log_own_marginal(stays, leaves, own, total, stay, leave, integrated):
+    """Log of the sum over W of one row, the factors of its other columns left out.
+
+    Parameters
+    ----------
+    stays, leaves : int
+        N_jj and N_j. - N_jj.
+    own, total : float
+        alpha beta_j and alpha.
+    stay, leave : float
+    integrated : bool
+        See ``Persistence``.
+    """
+    if stay == 0.0:
+        return log_rising(own, stays) - log_rising(total, stays + leaves)
+    if integrated:
+        first = log_rising(stay, stays) + log_rising(leave, leaves)
+        first -= log_rising(stay + leave, stays + leaves)
+    else:
+        first = stays * math.log(stay)
+        if leaves > 0:
+            first += leaves * math.log(leave)
+    first -= log_rising(total, leaves)
+    term, terms = 1.0, 1.0
+    for W in range(stays, 0, -1):
+        term *= _fewer(W, stays - W, leaves, own, total, stay, leave, integrated)
+        terms += term
+        if terms > LARGE:
+            term /= LARGE
+            terms /= LARGE
+            first += LOG_LARGE
+    return first + math.log(terms)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def log_path_marginal(counts, base, persistence):
+    """Log p(z) given the Dirichlet parameters of the rows.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (L + 1, L), int64
+        Of ``path_counts``.
+    base : ndarray of shape (L + 1, L)
+        alpha beta_k of pi_init and of each row.
+    persistence : Persistence
+    """
+    L = counts.shape[1]
+    out = -log_rising(base[0].sum(), counts[0].sum())
+    for k in range(L):
+        out += log_rising(base[0, k], counts[0, k])
+    for j in range(L):
+        row, a = counts[j + 1], base[j + 1]
+        leaves = 0
+        for k in range(L):
+            if k != j:
+                leaves += row[k]
+                out += log_rising(a[k], row[k])
+        if leaves + row[j] > 0:
+            out += log_own_marginal(
+                row[j],
+                leaves,
+                a[j],
+                a.sum(),
+                persistence.stay[j],
+                persistence.leave[j],
+                persistence.integrated,
+            )
+    return out
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def draw_own(rng, stays, leaves, own, total, stay, leave, integrated):
+    """Draw W of one row from the terms of ``log_own_marginal``."""
+    if stay == 0.0:
+        return 0
+    terms = np.empty(stays + 1)
+    terms[0] = highest = 1.0
+    for n in range(stays):
+        ratio = _fewer(stays - n, n, leaves, own, total, stay, leave, integrated)
+        terms[n + 1] = terms[n] * ratio
+        highest = max(highest, terms[n + 1])
+        if highest > LARGE:
+            terms[: n + 2] /= LARGE
+            highest = terms[: n + 2].max()
+    left = rng.random() * terms.sum()
+    for n in range(stays):
+        left -= terms[n]
+        if left < 0.0:
+            return stays - n
+    return 0
+
+
+class TransitionRedraw(NamedTuple):
+    """What was integrated out of a path's probability, drawn again.
+
+    Attributes
+    ----------
+    kappa_logit : ndarray of shape (L,)
+        Meaningful where kappa was integrated out.
+    rows : ndarray of shape (L + 1, L)
+        pi_init in row 0, pi_bar below.
+    """
+
+    kappa_logit: np.ndarray
+    rows: np.ndarray
+
+
+@njit(cache=True, nogil=True)
+def redraw_transitions(rng, counts, base, persistence):
+    """Draw W | z, then kappa | W, n and the rows | n; see ``log_path_marginal``."""
+    L = counts.shape[1]
+    persistences = np.zeros(L, np.int64)
+    for j in range(L):
+        stays = counts[j + 1, j]
+        persistences[j] = draw_own(
+            rng,
+            stays,
+            counts[j + 1].sum() - stays,
+            base[j + 1, j],
+            base[j + 1].sum(),
+            persistence.stay[j],
+            persistence.leave[j],
+            persistence.integrated,
+        )
+    switches = switch_counts(counts, persistences)
+    logit = np.empty(L)
+    if persistence.integrated:
+        logit = draw_self_persistence(
+            rng,
+            persistences,
+            switches[1:].sum(axis=1),
+            persistence.stay[0],
+            persistence.leave[0],
+        )
+    return TransitionRedraw(logit, draw_dirichlet_rows(rng, base + switches))

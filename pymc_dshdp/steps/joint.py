@@ -1,0 +1,94 @@
+"""The joint density of data and states with everything that can be integrated out."""
+
+import numpy as np
+from pytensor.graph.traversal import ancestors
+
+from pymc_dshdp.graph.prior_variables import outside_dependents
+from pymc_dshdp.graph.readers import Reader
+from pymc_dshdp.kernels.collapsed_transitions import Persistence, log_path_marginal
+from pymc_dshdp.kernels.predictive import path_evidence
+from pymc_dshdp.steps.collapsed import find_complete
+
+__all__ = ["CollapsedPersistence", "JointDensity"]
+
+
+class CollapsedPersistence:
+    """Self-persistence of one prior, integrated out or constant.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    prior : PriorVariables
+    transition : TransitionUpdate
+        What draws the prior's transition block.
+
+    Attributes
+    ----------
+    value : TensorVariable or None
+        Value variable of kappa, where it is integrated out.
+    available : bool
+        False where kappa varies with time, is random with another prior, or something outside
+        the prior depends on it.
+    """
+
+    def __init__(self, model, prior, transition):
+        self.value, self._transition = None, transition
+        free = prior.kappa in model.free_RVs
+        if free and (prior.phi is not None or prior.sticky is not None):
+            self.available = not any(outside_dependents(model, prior, [prior.kappa]))
+            self.value = model.rvs_to_values[prior.kappa]
+            self._tied = prior.sticky is not None
+            self._read = Reader(model, prior.sticky if self._tied else [prior.phi, prior.eta]).read
+        else:
+            known = set(ancestors([prior.kappa], model.basic_RVs)).isdisjoint(model.basic_RVs)
+            self.available = known and not prior.varies
+
+    def __call__(self, point):
+        """Read ``Persistence`` from a point."""
+        logit, _ = self._transition.persistence_and_rows(point)
+        if self.value is None:
+            with np.errstate(over="ignore"):
+                return Persistence(1.0 / (1.0 + np.exp(-logit)), 1.0 / (1.0 + np.exp(logit)), False)
+        first, second = self._read(point)
+        total = second if self._tied else second**-3.0
+        full = np.ones(len(logit))
+        return Persistence(first * total * full, (1.0 - first) * total * full, True)
+
+
+class JointDensity:
+    r"""log p(y, z | beta, alpha, rho) of one prior, as it stands in a point.
+
+    Emission parameters, :math:`\bar\pi`, :math:`\pi_\mathrm{init}` and :math:`\kappa` are
+    integrated out, and the :math:`w_t` summed (see ``kernels.collapsed_transitions``).
+
+    Parameters
+    ----------
+    model : pymc.Model
+    prior : PriorVariables
+    paths : PathReader
+    transition : TransitionUpdate
+
+    Attributes
+    ----------
+    available : bool
+    emissions : list of CollapsedEmission or None
+        One per states variable.
+    """
+
+    def __init__(self, model, prior, paths, transition):
+        self._paths, self._transition = paths, transition
+        self.persistence = CollapsedPersistence(model, prior, transition)
+        self.emissions = [find_complete(model, z) for z in prior.states]
+        self.available = self.persistence.available and None not in self.emissions
+
+    def __call__(self, point):
+        """Evaluate; NaN where not ``available``."""
+        if not self.available:
+            return np.nan
+        base = self._transition.row_concentrations(point)
+        out = log_path_marginal(self._paths.counts(point), base, self.persistence(point))
+        evidence = np.empty(self._paths.n_states)
+        for value, emission in zip(self._paths.values, self.emissions, strict=True):
+            path_evidence(emission.empty(point)[0], np.ravel(point[value.name]), evidence)
+            out += evidence.sum() + emission.log_constant(point)
+        return out
