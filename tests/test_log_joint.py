@@ -297,7 +297,7 @@ def test_hdp_has_no_self_persistence():
 
 def test_sticky_ties_alpha_to_rho():
     found, point = joint(base_model(dshdp.StickyHDP))
-    phi, s = 1.0 / (1.0 + np.exp(-point["hmm_phi_logodds__"])), np.exp(point["hmm_s_log__"])
+    phi, s = 1.0 / (1.0 + np.exp(-point["hmm_phi_interval__"])), np.exp(point["hmm_s_log__"])
     base = np.tile((1.0 - phi) * s * point["hmm_beta"], (L + 1, 1))
     tied = Persistence(np.full(L, phi * s), np.full(L, (1.0 - phi) * s), True)
     assert found == pytest.approx(evidence() + of_path(base, tied))
