@@ -45,6 +45,7 @@ from pymc_dshdp.steps import (
     ConjugateStep,
     DSBlockGibbs,
     GridRhoStep,
+    SliceEmissionStep,
     WeakLimitFFBS,
 )
 
@@ -59,6 +60,7 @@ __all__ = [
     "HiddenStates",
     "MatrixNormalInverseWishart",
     "NormalInverseWishart",
+    "SliceEmissionStep",
     "StateSummary",
     "StickyHDP",
     "SwitchingVAR",
@@ -93,7 +95,7 @@ __all__ = [
 ]
 __version__ = "0.1.0"
 
-register_steps([WeakLimitFFBS, GridRhoStep, ConjugateStep, ConditionalNUTS])
+register_steps([WeakLimitFFBS, GridRhoStep, ConjugateStep, SliceEmissionStep, ConditionalNUTS])
 
 
 def __dir__():

@@ -7,6 +7,7 @@ from scipy.special import gammaln
 
 from pymc_dshdp.emissions._products import log_gamma, weighted_logs
 from pymc_dshdp.emissions.base import Family, Parameter, register
+from pymc_dshdp.emissions.conditional import Conditional, register_conditional
 from pymc_dshdp.kernels.emissions_statistics import state_sums
 from pymc_dshdp.kernels.predictive_counts import proportions
 
@@ -83,3 +84,40 @@ class BinomialBeta(_Successes):
         [n] = data_parameters
         constant = gammaln(n + 1.0) - gammaln(y + 1.0) - gammaln(n - y + 1.0)
         return y, n - y, constant.sum(axis=1)
+
+
+class _Probability(Conditional):
+    """Probability of any prior; the data are prepared as (successes, failures)."""
+
+    def statistics(self, data, z, n_states):
+        """(successes, failures)."""
+        return tuple(state_sums(z, x, n_states)[1] for x in data)
+
+    def log_likelihood(self, p, successes, failures):
+        """Successes log p + failures log(1 - p)."""
+        return successes * pt.log(p) + failures * pt.log1p(-p)
+
+
+@register_conditional
+class BernoulliProbability(_Probability):
+    """Of single trials."""
+
+    likelihood = BernoulliRV
+    moving = (0,)
+
+    def prepare(self, y, data_parameters, shapes):
+        """(successes, failures)."""
+        return y, 1.0 - y
+
+
+@register_conditional
+class BinomialProbability(_Probability):
+    """Of n trials."""
+
+    likelihood = BinomialRV
+    moving = (1,)
+    data_parameters = (0,)
+
+    def prepare(self, y, data_parameters, shapes):
+        """(successes, failures)."""
+        return y, data_parameters[0] - y

@@ -8,6 +8,7 @@ from pytensor.tensor.random.basic import ExponentialRV, GammaRV
 
 from pymc_dshdp.emissions._products import log_gamma
 from pymc_dshdp.emissions.base import Family, Parameter, register
+from pymc_dshdp.emissions.conditional import Conditional, register_conditional
 from pymc_dshdp.kernels.emissions_statistics import state_sums
 from pymc_dshdp.kernels.predictive_continuous import exponential_rate
 
@@ -65,3 +66,20 @@ class ExponentialGamma(Family):
     def collapse(self, data, others, hyperparameters):
         """Lomax."""
         return exponential_rate(data, *hyperparameters)
+
+
+@register_conditional
+class ExponentialScale(Conditional):
+    r"""Scale (or rate) of any prior: :math:`-n \log s - \sum y / s`."""
+
+    likelihood = ExponentialRV
+    moving = (0,)
+
+    def statistics(self, data, z, n_states):
+        """(visits, times added up)."""
+        visits, sums = state_sums(z, data, n_states)
+        return np.broadcast_to(visits[:, None], sums.shape), sums
+
+    def log_likelihood(self, scale, visits, sums):
+        """See the class."""
+        return -visits * pt.log(scale) - sums / scale

@@ -10,6 +10,7 @@ from pytensor.tensor.random.basic import InvGammaRV, NormalRV
 
 from pymc_dshdp.emissions._products import log_gamma
 from pymc_dshdp.emissions.base import Family, Parameter, register
+from pymc_dshdp.emissions.conditional import Conditional, register_conditional
 from pymc_dshdp.graph.pointwise import depends_on
 from pymc_dshdp.graph.walks import concrete_shape
 from pymc_dshdp.kernels.emissions_statistics import squared_residuals, state_moments, state_sums
@@ -196,3 +197,46 @@ def _monomial(node, variable):
         [(c, e)] = parts
         return pt.sqrt(c), 0.5 * e
     return None
+
+
+@register_conditional
+class NormalScale(Conditional):
+    r"""Scale given the mean, of any prior: :math:`-n \log \sigma - Q / (2 \sigma^2)`.
+
+    Q adds up the squared residuals about a mean that may differ at every time.
+    """
+
+    likelihood = NormalRV
+    moving = (1,)
+
+    def statistics(self, data, z, n_states, mean):
+        """(visits, squared residuals)."""
+        visits, squares = state_sums(z, (data - mean) ** 2.0, n_states)
+        return np.broadcast_to(visits[:, None], squares.shape), squares
+
+    def log_likelihood(self, scale, visits, squares):
+        """See the class; a Q of 0 stays one where the scale's square rounds to 0."""
+        squared = pt.switch(pt.eq(squares, 0.0), 0.0, squares / scale**2.0)
+        return -visits * pt.log(scale) - 0.5 * squared
+
+
+@register_conditional
+class NormalLocation(Conditional):
+    r"""Mean given the scale, of any prior: :math:`-P (\mu - c)^2 / 2`.
+
+    P adds up the precisions and c is the mean of the data weighted by them.
+    """
+
+    likelihood = NormalRV
+    moving = (0,)
+
+    def statistics(self, data, z, n_states, scale):
+        """(P, c)."""
+        weights = np.ascontiguousarray(scale**-2.0)
+        precision = state_sums(z, weights, n_states)[1]
+        weighted = state_sums(z, weights * data, n_states)[1]
+        return precision, weighted / np.where(precision > 0.0, precision, 1.0)
+
+    def log_likelihood(self, mean, precision, centre):
+        """See the class."""
+        return -0.5 * precision * (mean - centre) ** 2.0

@@ -7,6 +7,7 @@ from scipy.special import gammaln
 
 from pymc_dshdp.emissions._products import log_gamma, weighted_logs
 from pymc_dshdp.emissions.base import Family, Parameter, register
+from pymc_dshdp.emissions.conditional import Conditional, register_conditional
 from pymc_dshdp.kernels.emissions_statistics import state_sums
 from pymc_dshdp.kernels.predictive_counts import poisson_rate
 
@@ -78,3 +79,20 @@ class PoissonExponential(PoissonGamma):
     def hyperparameters(self, scale):
         """(1, rate)."""
         return [pt.ones_like(scale), pt.reciprocal(scale)]
+
+
+@register_conditional
+class PoissonRate(Conditional):
+    r"""Rate of any prior: :math:`\log \lambda \sum y - n \lambda`."""
+
+    likelihood = PoissonRV
+    moving = (0,)
+
+    def statistics(self, data, z, n_states):
+        """Return (counts added up, visits)."""
+        visits, sums = state_sums(z, data, n_states)
+        return sums, np.broadcast_to(visits[:, None], sums.shape)
+
+    def log_likelihood(self, rate, sums, visits):
+        """See the class."""
+        return sums * pt.log(rate) - visits * rate

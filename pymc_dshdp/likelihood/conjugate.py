@@ -21,7 +21,7 @@ class NotConjugate(Exception):
     """Why a variable is not drawn from a conjugate conditional."""
 
 
-def _dependents(model, variable):
+def dependents(model, variable):
     """Other random variables and potentials whose own graphs contain a variable."""
     out = []
     for other in densities(model):
@@ -87,7 +87,7 @@ def _centred(logs):
 
 def _candidates(model, rv):
     """Likelihoods among the dependents of a variable, with their states, families and parts."""
-    for likelihood in _dependents(model, rv):
+    for likelihood in dependents(model, rv):
         if likelihood.owner is None or likelihood not in model.basic_RVs:
             continue
         whole = completed(model, likelihood)
@@ -189,7 +189,7 @@ class Match:
         _scale_of(model, theta, parameter.scale)
         if concrete_shape(theta)[0] != self.n_states:
             raise NotConjugate(f"{theta.name!r} does not have {self.n_states} rows")
-        for other in _dependents(model, theta):
+        for other in dependents(model, theta):
             if other not in allowed:
                 raise NotConjugate(f"{other.name!r} also depends on {theta.name!r}")
 

@@ -111,9 +111,12 @@ BESIDE = [
     Combination("fixed", "given", "ffbs", "bernoulli", "one"),
     Combination("ds", "weak-limit", "direct-collapsed", "normal-joint", "one"),
     Combination("hdp", "stick-breaking", "direct-collapsed", "normal-known-mean", "one"),
+    Combination("fixed", "given", "ffbs", "normal-scale", "one"),
+    Combination("ds", "stick-breaking", "direct-kept", "normal-scale", "ragged"),
+    Combination("hdp", "weak-limit", "ffbs", "negative-binomial", "ragged"),
 ]
 """The paper's model, whose prior of (phi, eta) lies on the midpoints of a grid; single trials;
-the normal-inverse-gamma prior, and a variance alone."""
+the normal-inverse-gamma prior, and a variance alone; parameters that are slice-sampled."""
 
 EVERY = COVERING + BESIDE
 
@@ -130,6 +133,7 @@ SUBSET = [
     Combination("hdp", "weak-limit", "direct-collapsed", "multinomial", "ragged"),
     Combination("fixed", "given", "ffbs", "binomial", "ragged"),
     Combination("fixed", "given", "ffbs", "bernoulli", "one"),
+    Combination("fixed", "given", "ffbs", "normal-scale", "one"),
     Combination("fixed", "given", "direct-collapsed", "autoregression", "ragged"),
 ]
 """What a default run of the tests does: every prior, both weights, every sampler, every family."""

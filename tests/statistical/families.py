@@ -196,6 +196,63 @@ class NormalKnownMean:
         return stats.norm.logpdf(y, 0.5, np.sqrt(variance)).sum(axis=-1)
 
 
+class NormalScale(NormalVariance):
+    """A scale without a conjugate prior: slice-sampled given the states and the mean."""
+
+    scales = {"mean": "natural", "sigma": "log"}
+    sliced = ("sigma",)
+
+    def parameters():
+        mean = pm.Normal("mean", 0.5, 1.5, shape=(L, 2))
+        return mean, pm.HalfNormal("sigma", 1.5, shape=(L, 2))
+
+    def likelihood(z, y, mean, sigma):
+        pm.Normal("y", mean[z], sigma[z], observed=y)
+
+    def prior(rng, n):
+        sigma = 1.5 * np.abs(rng.standard_normal((n, L, 2)))
+        return {"mean": rng.normal(0.5, 1.5, (n, L, 2)), "sigma": sigma}
+
+    def log_prior(mean, sigma):
+        return stats.norm.logpdf(mean, 0.5, 1.5) + stats.halfnorm.logpdf(sigma, scale=1.5)
+
+    def simulate(rng, lengths, mean, sigma):
+        return rng.normal(mean, sigma)
+
+    def log_density(lengths, y, mean, sigma):
+        return stats.norm.logpdf(y, mean, sigma).sum(axis=-1)
+
+
+class NegativeBinomial:
+    """Mean and size, both slice-sampled; the table comes from the log-density graph."""
+
+    shape, dtype, scales = (), int, {"mean": "log", "size": "log"}
+    sliced = ("mean", "size")
+
+    def parameters():
+        return pm.LogNormal("mean", 1.0, 0.7, shape=L), pm.LogNormal("size", 1.0, 0.5, shape=L)
+
+    def likelihood(z, y, mean, size):
+        pm.NegativeBinomial("y", mu=mean[z], alpha=size[z], observed=y)
+
+    def prior(rng, n):
+        return {
+            "mean": rng.lognormal(1.0, 0.7, (n, L)),
+            "size": rng.lognormal(1.0, 0.5, (n, L)),
+        }
+
+    def log_prior(mean, size):
+        return stats.lognorm.logpdf(mean, 0.7, scale=np.e) + stats.lognorm.logpdf(
+            size, 0.5, scale=np.e
+        )
+
+    def simulate(rng, lengths, mean, size):
+        return rng.negative_binomial(size, size / (mean + size))
+
+    def log_density(lengths, y, mean, size):
+        return stats.nbinom.logpmf(y, size, size / (mean + size))
+
+
 class Exponential:
     shape, dtype, scales = (2,), float, {"rate": "log"}
     data_scale = "log"  # of what is missing
@@ -401,6 +458,8 @@ FAMILIES = {
     "normal-variance": NormalVariance,
     "normal-joint": NormalJoint,
     "normal-known-mean": NormalKnownMean,
+    "normal-scale": NormalScale,
+    "negative-binomial": NegativeBinomial,
     "exponential": Exponential,
     "binomial": Binomial,
     "bernoulli": Bernoulli,

@@ -130,7 +130,11 @@ class Setup:
             if theta and c.family == "laplace":
                 steps.append(pm.Slice(theta, compile_kwargs={"mode": "NUMBA"}))
             elif theta:
-                steps.append(dshdp.ConjugateStep([model.values_to_rvs[v] for v in theta]))
+                theta = [model.values_to_rvs[v] for v in theta]
+                sliced = [v for v in theta if v.name in getattr(self.family, "sliced", ())]
+                conjugate = [v for v in theta if v not in sliced]
+                steps += [dshdp.ConjugateStep(conjugate)] if conjugate else []
+                steps += [dshdp.SliceEmissionStep(sliced)] if sliced else []
         assert {v for step in steps for v in step.vars} == set(model.value_vars)
         for step, rng in zip(steps, self.rng.spawn(len(steps)), strict=True):
             step.stop_tuning()

@@ -246,6 +246,19 @@ MUTATIONS = {
         (("np.log(rate + visits)", "np.log(rate + visits + 1.0)"),),
         f"{STEPS} sticky/weak-limit/direct-collapsed/poisson/one",
     ),
+    "scale-without-jacobian": Mutation(
+        "the slice of a scale on its logarithm without the Jacobian",
+        "likelihood/conditional.py",
+        (("jacobian=True", "jacobian=False"),),
+        "tests/emissions/test_conditionals.py::test_density_of_each_element_is_the_models",
+    ),
+    "residuals-of-another-state": Mutation(
+        "the squared residuals of a scale added up by the state after",
+        "emissions/normal.py",
+        (("state_sums(z, (data - mean) ** 2.0, n_states)",
+          "state_sums((z + 1) % n_states, (data - mean) ** 2.0, n_states)"),),
+        f"{STEPS} fixed/given/ffbs/normal-scale/one",
+    ),
     "imputed-kept": Mutation(
         "missing values kept instead of redrawn given the states",
         "steps/weak_limit.py",

@@ -9,7 +9,8 @@ import pytest
 from combinations import EVERY, SUBSET
 from harness import Setup, geweke, same_means, seed_of
 
-LONG = ("mvnormal", "normal-wishart", "autoregression")  # matrices: a sweep takes longer
+# A sweep takes longer with matrices, and with densities evaluated as graphs.
+LONG = ("mvnormal", "normal-wishart", "autoregression", "normal-scale")
 RUNS = [
     pytest.param(c, 2_500, id=c.name, marks=[pytest.mark.slow] if c.family in LONG else [])
     for c in SUBSET
