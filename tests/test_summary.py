@@ -1,12 +1,21 @@
 """Tables of a result, and the convergence check."""
 
+import io
+import re
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 from results import dressed, from_groups, noisy_copies, result, variables
+from rich.console import Console
 
 import pymc_dshdp as dshdp
+from pymc_dshdp._compat import group, with_groups
 from pymc_dshdp.analysis import report
+from pymc_dshdp.analysis.convergence import judge
+from pymc_dshdp.analysis.invariant import diagnostics
 
 TRUTH = np.repeat([0, 1, 0, 2, 1, 0], [14, 9, 12, 8, 10, 7])
 L = 6
@@ -74,34 +83,100 @@ def test_intervals_are_over_draws_that_occupy_the_state():
 def test_a_summary_prints(exact, table):
     text = str(table)
     assert text == repr(table)
-    assert max(map(len, text.splitlines())) <= 100
+    assert max(map(len, text.splitlines())) <= report.WIDTH
     for words in ("60 time points in 1 sequence; 3 chains of 100 draws", "Main states, numbered"):
         assert words in text
     assert "0.0% of the draws occupy all 6 states" in text
-    mime = table._repr_mimebundle_(include=[], exclude=[])
-    assert "Transition matrix" in mime["text/html"]
+    assert "Transition matrix" in table._repr_html_()
     assert str(dshdp.summary(dshdp.align(exact))) == text
 
 
 def test_forty_states_print_within_the_width():
     truth = np.repeat(np.arange(40), 5)
     text = str(dshdp.summary(result(truth, 45, draws=20, noise=0.0, extra=0)))
-    assert max(map(len, text.splitlines())) <= 100
+    assert max(map(len, text.splitlines())) <= report.WIDTH
     assert "28 more main states are in .states" in text
 
 
-def test_columns_that_do_not_fit_go_below():
-    """Fails if they are cut off."""
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_reports_are_as_wide_as_the_terminal(width, monkeypatch):
+    """Fails if columns are cut off: the gap between two is two columns wide."""
+    monkeypatch.setenv("COLUMNS", str(width))
     cell = "0.123 [0.1, 0.2]"
-    frame = pd.DataFrame({f"column {i}": [cell, cell] for i in range(8)}, index=["a", "b"])
+    frame = pd.DataFrame({f"column {i}": [cell, cell] for i in range(8)}, index=["state", "b"])
 
     class Wide(report.Report):
         def __rich_console__(self, console, options):
-            yield from report.table(frame, "title")
+            yield from report.table(frame, "title", options)
 
     text = str(Wide())
     assert all(f"column {i}" in text for i in range(8)) and text.count(cell) == 16
-    assert max(map(len, text.splitlines())) <= report.WIDTH
+    assert max(map(len, text.splitlines())) <= width
+    assert text.count("state") == -(-8 // ((width - 5) // 18))
+    assert "…" not in text
+    console = Console(file=io.StringIO(), width=width)
+    console.print(Wide())
+    assert console.file.getvalue().count(cell) == 16
+
+
+def test_notebooks_get_no_escape_codes(table, monkeypatch):
+    """Fails if the text of a report is that of a colour terminal, as in notebooks and exports."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    for text in (str(table), repr(table), table._repr_html_()):
+        assert "\x1b" not in text
+    assert table._repr_html_().startswith("<pre") and "font-weight: bold" in table._repr_html_()
+
+
+def test_all_state_parameters_are_printed_or_named(exact):
+    """Fails if the first one only is printed, without a word on the others."""
+    groups = {"posterior": group(exact, "posterior")}
+    groups["posterior"] = groups["posterior"].assign(
+        **{name: groups["posterior"]["rate"] * i for i, name in enumerate(("shape", "slope"), 1)}
+    )
+    text = str(dshdp.summary(with_groups(exact, groups)))
+    for name in ("rate", "shape", "slope"):
+        assert name in text
+    assert "mu: see .parameters" in text
+
+
+def test_infinite_dwells_and_tiny_probabilities():
+    """Fails if a quantile of dwells is taken between a number and infinity."""
+    groups, described = dressed(
+        noisy_copies(TRUTH, (2, 50), 3, 0.0, np.random.default_rng(0)), L, np.random.default_rng(0)
+    )
+    groups["posterior"]["hmm_kappa"][:, ::3] = 1.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = dshdp.summary(from_groups(groups, **described), prob=0.9)
+    states = found.states
+    assert np.isfinite(states["expected_dwell"]).all()
+    assert (states["expected_dwell_upper"] == np.inf).all()
+    assert "∞]" in str(found) and "-]" not in str(found)
+    texts = report.interval(
+        [4e-6, 0.5, 3e-5, -2e-5], [4e-103, 0.0, 2e-5, -1.0], [0.18, np.inf, 4e-5, 1]
+    )
+    assert texts == [
+        "<0.001 [<0.001, 0.18]",
+        "0.5 [0, ∞]",
+        "3e-05 [2e-05, 4e-05]",
+        ">-0.001 [-1, 1]",
+    ]
+
+
+def test_a_given_number_of_states_is_no_truncation():
+    """Fails if users of ``FixedTransitions`` are told to raise n_states."""
+    groups, described = dressed(
+        noisy_copies(TRUTH, (4, 150), 3, 0.03, np.random.default_rng(1)),
+        3,
+        np.random.default_rng(1),
+    )
+    for name in ("hmm_beta", "hmm_alpha", "hmm_pi_init"):
+        del groups["posterior"][name]
+    fixed = from_groups(groups, **described)
+    checked, table = dshdp.check(fixed), dshdp.summary(fixed)
+    assert checked.truncated == table.truncated == 1.0
+    assert checked.ok, str(checked)
+    assert "raise n_states" not in str(table) and "truncation" not in str(table)
 
 
 def test_sequences_end_their_runs():
@@ -146,20 +221,91 @@ def test_a_good_result_passes():
     assert found.chain_distance.shape == (4, 4)
 
 
-def test_chains_that_disagree_are_reported_and_left_out():
-    """Fails if parameters are compared over chains with different segmentations."""
+def divided_chains(stats=None):
+    """Chain 2 of four divides state 0 into two."""
     rng = np.random.default_rng(1)
     z = noisy_copies(TRUTH, (4, 150), 4, 0.02, rng)
     divided = np.where(np.arange(60) < 14, 3, TRUTH)
     z[2] = noisy_copies(divided, (150,), 4, 0.02, rng)
     groups, described = dressed(z, L, rng)
-    found = dshdp.check(from_groups(groups, **described))
+    if stats:
+        groups["sample_stats"] = stats
+    return from_groups(groups, **described)
+
+
+def test_chains_that_disagree_are_reported_and_left_out():
+    """Fails if parameters are compared over chains with different segmentations."""
+    found = dshdp.check(divided_chains())
     assert not found.ok
-    assert any("the chains [0, 1, 3] and [2] found different" in p for p in found.problems)
-    assert any("distance_to_consensus" in p for p in found.problems)
+    assert "the chains [0, 1, 3] and [2] found different" in found.problems[0]
     assert any("chains 0, 1, 3 that agree" in note for note in found.notes)
     assert found.aligned["r_hat"].max() < 1.02
     assert "different segmentations" in str(found)
+
+
+def test_chains_are_ranked_by_the_joint_or_not_at_all():
+    """Fails if they are ranked by the log marginal likelihood, which likes more states."""
+    noise = np.random.default_rng(0).normal(size=(4, 150))
+    higher = 50.0 * (np.arange(4) == 2)[:, None]
+    stats = {"log_marginal_likelihood": noise + higher}
+    found = dshdp.check(divided_chains(stats))
+    assert "nothing here ranks them (log_marginal_likelihood does not" in found.problems[0]
+    assert list(found.modes["chains"]) == [[0, 1, 3], [2]]
+    assert list(found.modes["share"]) == [0.75, 0.25]
+    assert found.modes["states"][1] > found.modes["states"][0] + 0.5
+    assert "log_joint" not in found.modes
+
+    found = dshdp.check(divided_chains({**stats, "log_joint": noise - 1.44 * higher}))
+    message = r"believe 3 of 4 chains, \[0, 1, 3\]: by their mean log_joint .* \[2\] 72 nats below"
+    assert re.search(message, found.problems[0]), found.problems[0]
+    np.testing.assert_allclose(-np.diff(found.modes["log_joint"]), 72, atol=1)
+    entropy = {"path_entropy": 2.88 * higher + 0.0 * noise}
+    found = dshdp.check(divided_chains({**stats, "log_joint": noise - 1.44 * higher, **entropy}))
+    assert "believe 1 of 4 chains, [2]" in found.problems[0]
+    assert "log_joint + path_entropy" in found.problems[0]
+    close = {**stats, "log_joint": noise - 0.02 * higher}
+    assert "none is to be preferred" in dshdp.check(divided_chains(close)).problems[0]
+    unknown = {**stats, "log_joint": np.full((4, 150), np.nan)}
+    found = dshdp.check(divided_chains(unknown))
+    assert "nothing here ranks them" in found.problems[0]
+    assert "log_joint" not in found.diagnostics.index
+
+
+def autoregressions(rho, n, seed, quantities=10):
+    """Stationary chains, (4, n), of an effective size of some 4 n (1 - rho) / (1 + rho)."""
+    rng = np.random.default_rng(seed)
+    x = np.empty((quantities, 4, n))
+    x[..., 0] = rng.standard_normal((quantities, 4)) / np.sqrt(1 - rho**2)
+    for t in range(1, n):
+        x[..., t] = rho * x[..., t - 1] + rng.standard_normal((quantities, 4))
+    return xr.Dataset({f"q{i}": (("chain", "draw"), values) for i, values in enumerate(x)})
+
+
+def test_long_runs_pass_and_short_ones_say_how_many_draws_they_want():
+    """Fails if R-hat may not be above 1.01 in any of ten quantities: half of the runs here are."""
+    strict = 0
+    for seed in range(8):
+        draws = autoregressions(0.7, 1000, seed)
+        table = diagnostics(draws)
+        verdict = judge(table, draws, 10)
+        assert not verdict.apart and not verdict.short and verdict.more == 0
+        strict += (table["r_hat"] > 1.01).any()
+    assert strict > 1
+    assert verdict.largest_r_hat == pytest.approx(1.0365, abs=1e-4)
+    draws = autoregressions(0.9, 1000, 0)  # 210 effective draws, where 400 are wanted
+    verdict = judge(diagnostics(draws), draws, 10)
+    assert not verdict.apart and len(verdict.short) >= 8
+    assert 700 < verdict.more < 2500
+
+
+def test_levels_that_differ_are_not_called_short():
+    """Fails if a chain elsewhere is advised to be run for longer, or a slow one is not."""
+    draws = autoregressions(0.5, 1000, 0)
+    draws["q0"] = draws["q0"] + 5.0 * (draws["chain"] == 2)
+    slow = autoregressions(0.998, 1000, 1, quantities=1)
+    draws["slow"] = slow["q0"]
+    verdict = judge(diagnostics(draws), draws, 11)
+    assert verdict.apart == ["q0"] and verdict.short == ["slow"]
 
 
 def test_each_problem_has_its_advice():
@@ -168,30 +314,38 @@ def test_each_problem_has_its_advice():
         noisy_copies(TRUTH, (4, 150), L, 0.3, np.random.default_rng(3)), L, np.random.default_rng(3)
     )
     posterior = groups["posterior"]
-    posterior["hmm_alpha"] += np.arange(4)[:, None]
+    posterior["hmm_alpha"] += 2.0 * np.arange(4)[:, None]
     posterior["hmm_gamma"] = np.cumsum(np.random.default_rng(0).normal(size=(4, 150)), axis=1)
     posterior["rate"] += 0.1 * np.arange(4)[:, None, None]
-    stats = np.random.default_rng(0).normal(size=(4, 150))
-    groups["sample_stats"] = {
-        "diverging": stats > 2.0,
-        "log_marginal_likelihood": stats - 50.0 * (np.arange(4) == 3)[:, None],
-    }
+    groups["sample_stats"] = {"diverging": np.random.default_rng(0).normal(size=(4, 150)) > 2.0}
     found = dshdp.check(from_groups(groups, **described))
     text = " ".join(found.problems)
     for words in (
-        "R-hat is above 1.01 for log_marginal_likelihood",
-        "hmm_alpha",
-        "mean log marginal likelihoods are 0: ",
-        "give it more tuning",
-        "the effective sample size of 4 x 150 draws is below 400 for",
+        "the chains are at different levels, R-hat hmm_alpha",
+        "more draws alone will not bring them together",
         "of the draws occupy all 6 states",
         "raise n_states, to 12 say",
         "raise target_accept",
-        "after alignment R-hat is above 1.01 for rate[",
+        "the chains are at different levels after alignment, R-hat rate[",
     ):
         assert words in text, words
-    assert found.divergences == int((stats > 2.0).sum())
+    [short] = found.short
+    assert "the effective sample size is below 400 for hmm_gamma" in short
+    assert f"about {found.more_draws:,} more draws in each chain at this rate" in short
+    assert not found.ok and "Short: the effective" in str(found)
+    assert found.divergences == int(groups["sample_stats"]["diverging"].sum())
     assert found.truncated > 0.5
+
+
+def test_a_state_that_no_time_is_sure_of_is_named():
+    """Fails if a consensus with fewer states than the draws goes by without a word."""
+    rng = np.random.default_rng(2)
+    z = np.where(rng.random((4, 150, 60)) < 0.35, 2, TRUTH.clip(max=1))
+    groups, described = dressed(z, 4, rng)
+    found = dshdp.check(from_groups(groups, **described))
+    [note] = [note for note in found.notes if "z_consensus has fewer states" in note]
+    assert "the state 1 is the most probable of no time point" in note
+    assert "35% of the time" in note
 
 
 def test_one_chain_is_noted():

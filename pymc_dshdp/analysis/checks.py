@@ -8,18 +8,21 @@ import xarray as xr
 from rich.text import Text
 
 from pymc_dshdp._compat import group
-from pymc_dshdp.analysis.alignment import chain_message, match_states
+from pymc_dshdp.analysis.alignment import chain_message
+from pymc_dshdp.analysis.convergence import judge
 from pymc_dshdp.analysis.invariant import diagnostics, label_invariant
+from pymc_dshdp.analysis.modes import advice, table_of_modes
+from pymc_dshdp.analysis.numbering import match_states
 from pymc_dshdp.analysis.report import Report, rounded, table
-from pymc_dshdp.analysis.result import element_labels, find_hidden, state_labels
+from pymc_dshdp.analysis.result import element_labels, find_hidden, is_truncation, state_labels
 
 __all__ = ["Check", "check"]
 
-LARGEST_R_HAT = 1.01
-LEAST_ESS_PER_CHAIN = 100
 LARGEST_TRUNCATED = 0.01
 IN_USE = 0.95  # share of draws that occupy a state whose parameters are compared
 ELEMENTS = 300  # of state parameters compared, evenly spaced where there are more
+LISTED = 3
+MANY = 20  # times the draws there are
 
 
 @dataclass(frozen=True, repr=False)
@@ -29,63 +32,84 @@ class Check(Report):
     Attributes
     ----------
     problems : list of str
-        What is wrong and what to do about it; empty if nothing is.
+        What is wrong and what to do about it; more draws alone do not mend it.
+    short : list of str
+        What more draws will mend, and how many.
+    more_draws : int
+        Number of these draws in each chain; 0 where the chains are long enough.
     notes : list of str
-        What could not be checked, and why.
+        What could not be checked, or should be known, and why.
     diagnostics : pandas.DataFrame
         ``mean``, ``sd``, ``r_hat``, ``ess_bulk`` and ``ess_tail`` of the quantities that do not
         depend on the numbering of the states, among them ``distance_to_consensus``: the share of
-        time points at which a draw differs from the consensus of all draws.
+        time points at which a draw differs from the most frequent labels.
     aligned : pandas.DataFrame
         The same of kappa and the emission parameters after alignment, for the states that 95% of
         the draws occupy; of the chains that agree on the segmentation.
     chain_distance : pandas.DataFrame
         Expected share of time points labelled differently by draws of two chains, after matching
         their labels; within a chain on the diagonal.
+    modes : pandas.DataFrame
+        A row for each group of chains that found the same segmentation, the largest first:
+        ``chains``, ``share`` of the chains, mean number of ``states`` occupied; where the sampler
+        statistic ``log_joint`` is there, its mean (``log_joint``; with the statistic
+        ``path_entropy`` added to it, ``evidence``) and the Monte Carlo ``error`` of that.
     truncated : float
         Share of the draws that occupy all states.
     divergences : int
     """
 
     problems: list
+    short: list
+    more_draws: int
     notes: list
     diagnostics: pd.DataFrame
     aligned: pd.DataFrame
     chain_distance: pd.DataFrame
+    modes: pd.DataFrame
     truncated: float
     divergences: int
 
     @property
     def ok(self):
-        """Whether no problem was found."""
-        return not self.problems
+        """Whether nothing is wrong, and the chains are long enough."""
+        return not self.problems and not self.short
 
     def __rich_console__(self, console, options):
         if self.ok:
             yield Text("No problem found.", style="bold green")
         for i, problem in enumerate(self.problems, 1):
-            yield Text(f"{i}. {problem}.", style="red")
+            yield Text(f"Wrong, {i}: {problem}.", style="red")
+        for message in self.short:
+            yield Text(f"Short: {message}.", style="yellow")
         for note in self.notes:
             yield Text(f"Note: {note}.")
         yield Text()
-        yield from table(rounded(self.diagnostics), "What does not depend on the numbering")
+        title = "What does not depend on the numbering"
+        yield from table(rounded(self.diagnostics), title, options)
         if len(self.aligned):
             worst = self.aligned.sort_values("r_hat", ascending=False).head(5)
             title = "State parameters after alignment, the largest R-hat"
-            yield from table(rounded(worst), title)
+            yield from table(rounded(worst), title, options)
+        if len(self.modes) > 1:
+            modes = self.modes.assign(chains=[", ".join(map(str, c)) for c in self.modes["chains"]])
+            modes = modes.set_index("chains")
+            modes["share"] = modes["share"].map("{:.0%}".format)
+            yield from table(modes, "Groups of chains that found the same segmentation", options)
         distances = self.chain_distance.map("{:.3f}".format)
         distances.index.name = "chain"
         title = "Share of time points labelled differently by two draws of these chains"
-        yield from table(distances, title)
+        yield from table(distances, title, options)
 
 
 def check(idata, *, states=None):
     """Check convergence by what does not depend on the numbering of the states.
 
-    Looks at R-hat and the effective sample size of the label-invariant quantities, at the
-    distances between the chains' segmentations, at R-hat of kappa and the emission parameters
-    after alignment where chains agree, at the truncation, and at divergences of NUTS. PyMC's own
-    check compares ``z[t]`` and ``theta[k]`` under the numbering as sampled, and always warns.
+    Looks at R-hat and the effective sample size of the label-invariant quantities, and of kappa and
+    the emission parameters after alignment where chains agree; at the distances between the chains'
+    segmentations; at the truncation; and at divergences of NUTS. What is wrong is told apart from
+    chains that are short. PyMC's own check compares ``z[t]`` and ``theta[k]`` under the numbering
+    as sampled, and always warns.
 
     Parameters
     ----------
@@ -97,7 +121,8 @@ def check(idata, *, states=None):
     Returns
     -------
     Check
-        Print it; ``.ok`` and ``.problems`` say whether something is wrong, and what to do.
+        Print it; ``.ok``, ``.problems`` and ``.short`` say whether something is wrong, and what to
+        do.
 
     Raises
     ------
@@ -106,88 +131,119 @@ def check(idata, *, states=None):
 
     Notes
     -----
-    R-hat above 1.01 and effective sample sizes below 100 per chain are reported (Vehtari et al.
-    2021), as are more than 1% of draws with all states in use.
+    Chains are short if an effective sample size is below 100 per chain (Vehtari et al. 2021), or if
+    R-hat is above what it exceeds, for any of the quantities, in one run of a hundred that has this
+    effective size: 1.04 for four chains and ten quantities. They are apart if R-hat is above 1.1
+    and above what the effective sizes of the single chains, at least 25 each, allow. More than 1%
+    of draws with all states of the truncation in use is wrong.
     """
     hidden = find_hidden(idata, states)
-    chains, draws = hidden.z.shape[:2]
+    names = hidden.z["chain"].values
     matching = match_states(idata, [hidden])
+    stats = group(idata, "sample_stats") if "sample_stats" in idata else {}
+    modes = table_of_modes(stats, matching, names)
     invariant = label_invariant(idata, states=hidden.name)
     invariant["distance_to_consensus"] = (("chain", "draw"), matching.distance)
-    found = diagnostics(invariant)
+    parameters, notes = _aligned_parameters(idata, hidden, matching)
+    found, aligned = diagnostics(invariant), diagnostics(parameters)
+    quantities = len(found) + len(aligned)
+    verdicts = [judge(found, invariant, quantities), judge(aligned, parameters, quantities)]
+    problems, short, more = _chain_problems(verdicts, found, aligned, hidden.z.shape[1])
+    if len(modes) > 1:
+        problems.insert(0, f"{chain_message(matching.chains, names)}; {advice(modes)}")
+    if matching.distance.mean() > matching.apart:
+        problems.append(
+            f"draws differ from the most frequent labels on {matching.distance.mean():.1%} of the "
+            f"time points, from each other on {matching.apart:.1%}: no one numbering serves them "
+            "all, and state parameters after alignment mix states"
+        )
     truncated = float((matching.sizes > 0).all(axis=-1).mean())
-    stats = group(idata, "sample_stats") if "sample_stats" in idata else {}
-    divergences = int(stats["diverging"].sum()) if "diverging" in stats else 0
-    aligned, notes = _aligned_parameters(idata, hidden, matching)
-    if chains == 1:
-        notes.insert(0, "one chain cannot show whether others agree; sample at least 4")
-    names = hidden.z["chain"].values
-    distances = pd.DataFrame(matching.chains.distances, index=names, columns=names)
-    problems = [
-        *_invariant_problems(found, invariant, chains, draws),
-        *_segmentation_problems(matching.chains, names),
-        *_aligned_problems(aligned),
-    ]
-    if truncated > LARGEST_TRUNCATED:
+    if truncated > LARGEST_TRUNCATED and is_truncation(idata, hidden):
         problems.append(
             f"{truncated:.1%} of the draws occupy all {hidden.n_states} states, so that the "
             f"truncation decides the result: raise n_states, to {2 * hidden.n_states} say"
         )
+    divergences = int(stats["diverging"].sum()) if "diverging" in stats else 0
     if divergences:
         problems.append(
             f"NUTS diverged in {divergences} draws: raise target_accept, to 0.95 say, or write the "
             "emission parameters in a form that is easier to sample"
         )
-    return Check(problems, notes, found, aligned, distances, truncated, divergences)
+    if len(names) == 1:
+        notes.insert(0, "one chain cannot show whether others agree; sample at least 4")
+    labels = state_labels(group(idata, "posterior"), hidden)
+    notes += _consensus_notes(matching, labels)
+    distances = pd.DataFrame(matching.chains.distances, index=names, columns=names)
+    return Check(
+        problems, short, more, notes, found, aligned, distances, modes, truncated, divergences
+    )
 
 
-def _invariant_problems(found, invariant, chains, draws):
+def _chain_problems(verdicts, found, aligned, draws):
+    """Say which quantities are at different levels, and how many draws the others want."""
     problems = []
-    apart = found.index[found["r_hat"] > LARGEST_R_HAT]
-    if len(apart):
-        listed = ", ".join(f"{name} {found.loc[name, 'r_hat']:.3f}" for name in apart)
-        message = f"R-hat is above {LARGEST_R_HAT} for {listed}: run longer chains"
-        if "log_marginal_likelihood" in apart:
-            means = invariant["log_marginal_likelihood"].mean("draw")
-            levels = ", ".join(
-                f"{c}: {x:.1f}" for c, x in zip(means["chain"].values, means.values, strict=True)
+    short, more = [], max(verdict.more for verdict in verdicts)
+    for verdict, numbers, where in zip(
+        verdicts, (found, aligned), ("", " after alignment"), strict=True
+    ):
+        if verdict.apart:
+            problems.append(
+                f"the chains are at different levels{where}, R-hat "
+                f"{_listed(verdict.apart, numbers['r_hat'], '{:.2f}')}: more draws alone will not "
+                "bring them together; give them more tuning, or starts of their own by initvals"
             )
-            message += (
-                f". The chains' mean log marginal likelihoods are {levels}; a chain far below the "
-                "others is held in a poorer segmentation: give it more tuning, or start it from "
-                "initvals"
-            )
-        problems.append(message)
-    least = LEAST_ESS_PER_CHAIN * chains
-    varying = found[found["sd"] > 0]
-    few = varying.index[(varying[["ess_bulk", "ess_tail"]].min(axis=1) < least)]
-    if len(few):
-        listed = ", ".join(
-            f"{name} {varying.loc[name, ['ess_bulk', 'ess_tail']].min():.0f}" for name in few
-        )
-        problems.append(
-            f"the effective sample size of {chains} x {draws} draws is below {least} for {listed}: "
-            "run longer chains"
-        )
-    return problems
+        if verdict.short:
+            least = numbers[["ess_bulk", "ess_tail"]].min(axis=1)
+            few = [name for name in verdict.short if least[name] < verdict.least_ess]
+            high = [
+                name for name in verdict.short if numbers["r_hat"][name] > verdict.largest_r_hat
+            ]
+            if few:
+                short.append(
+                    f"the effective sample size{where} is below {verdict.least_ess} for "
+                    f"{_listed(few, least, '{:.0f}')}"
+                )
+            if high:
+                short.append(
+                    f"R-hat{where} is above {verdict.largest_r_hat:.3f} for "
+                    f"{_listed(high, numbers['r_hat'], '{:.3f}')}"
+                )
+    if short:
+        far = ", many times what there is: look for a better start or form of the model first"
+        short = [
+            f"{'; '.join(short)}: about {more:,} more draws in each chain at this rate"
+            f"{far if more > MANY * draws else ''}"
+        ]
+    return problems, short, more
 
 
-def _segmentation_problems(chains, names):
-    message = chain_message(chains, names)
-    if message is None:
+def _listed(names, values, form):
+    listed = ", ".join(f"{name} {form.format(values[name])}" for name in names[:LISTED])
+    return f"{listed} and {len(names) - LISTED} more" if len(names) > LISTED else listed
+
+
+def _consensus_notes(matching, labels):
+    """Name the states of most draws that are the most frequent label of no time."""
+    common = (matching.sizes > 0).mean(axis=(0, 1)) >= 0.5
+    missing = np.setdiff1d(np.flatnonzero(common), matching.consensus)
+    if not missing.size:
         return []
+    share = matching.sizes.mean(axis=(0, 1))[missing].sum() / len(matching.consensus)
+    named = ", ".join(str(labels[k]) for k in missing)
+    one = missing.size == 1
     return [
-        f"{message}. Do not average over all of them: compare their log marginal likelihoods, and "
-        "give them more tuning or starting paths by initvals"
+        f"the state{'s' * (not one)} {named} {'is' if one else 'are'} the most probable of no time "
+        f"point, although most draws have {'it' if one else 'them'} and {share:.0%} of the time is "
+        f"spent there: z_consensus has fewer states than the draws; read state_probabilities"
     ]
 
 
 def _aligned_parameters(idata, hidden, matching):
-    """Diagnostics of kappa and the emission parameters of the states that stay in use."""
+    """Draws of kappa and the emission parameters of the states that stay in use, and notes."""
     notes = []
     groups = matching.chains.groups
     agreeing = np.flatnonzero(groups == np.bincount(groups).argmax())
-    empty = pd.DataFrame(columns=["mean", "sd", "r_hat", "ess_bulk", "ess_tail"], dtype=float)
+    empty = xr.Dataset()
     if len(agreeing) < 2:
         if len(groups) > 1:
             notes.append("no two chains agree, so that state parameters cannot be compared")
@@ -223,16 +279,4 @@ def _aligned_parameters(idata, hidden, matching):
     if not names:
         return empty, notes
     arrays = {name: (("chain", "draw"), out[name].astype(float)) for name in names}
-    return diagnostics(xr.Dataset(arrays)), notes
-
-
-def _aligned_problems(aligned):
-    apart = aligned[aligned["r_hat"] > LARGEST_R_HAT].sort_values("r_hat", ascending=False)
-    if not len(apart):
-        return []
-    listed = ", ".join(f"{name} {x:.3f}" for name, x in apart["r_hat"].head(3).items())
-    more = f" and {len(apart) - 3} more" if len(apart) > 3 else ""
-    return [
-        f"after alignment R-hat is above {LARGEST_R_HAT} for {listed}{more}, although the chains "
-        "agree on the segmentation: run longer chains"
-    ]
+    return xr.Dataset(arrays), notes

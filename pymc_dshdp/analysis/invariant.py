@@ -31,7 +31,8 @@ def label_invariant(idata, *, states=None):
     -------
     xarray.Dataset
         Variables with dimensions (chain, draw): ``n_occupied``, ``n_switches``,
-        ``log_marginal_likelihood`` (where the sampler statistic is there) and the scalar variables
+        ``log_marginal_likelihood`` and ``log_joint`` (where these sampler statistics are there, and
+        are numbers) and the scalar variables
         of the posterior but rho1 and rho2, whose tails are too heavy for a mean; pass it to
         ``arviz.summary``.
 
@@ -52,8 +53,10 @@ def label_invariant(idata, *, states=None):
     }
     if "sample_stats" in idata:
         stats = group(idata, "sample_stats")
-        if "log_marginal_likelihood" in stats:
-            out["log_marginal_likelihood"] = stats["log_marginal_likelihood"]
+        for name in ("log_marginal_likelihood", "log_joint"):
+            found = statistic(stats, name)
+            if found is not None:
+                out[name] = found
     for name, variable in posterior.items():
         if str(name).endswith(("_rho1", "_rho2")):
             continue  # functions of phi and eta, with tails too heavy for a mean
@@ -65,6 +68,14 @@ def label_invariant(idata, *, states=None):
             for name, variable in out.items()
         }
     )
+
+
+def statistic(stats, name):
+    """Return a scalar sampler statistic, (chain, draw); None where it is missing, or NaN."""
+    found = stats.get(name)
+    if found is None or set(found.dims) != {"chain", "draw"} or not np.isfinite(found).all():
+        return None
+    return found
 
 
 def diagnostics(dataset):
@@ -82,6 +93,9 @@ def diagnostics(dataset):
         ``ess_tail``. R-hat is NaN for a constant.
     """
     draws = ("chain", "draw")
+    if not dataset.data_vars:
+        columns = ["mean", "sd", "r_hat", "ess_bulk", "ess_tail"]
+        return pd.DataFrame(columns=columns, index=pd.Index([], name="quantity"), dtype=float)
     with np.errstate(all="ignore"):
         columns = {
             "mean": dataset.mean(draws),

@@ -15,6 +15,7 @@ __all__ = [
     "find_prior",
     "find_states",
     "hidden_variables",
+    "is_truncation",
     "read_posterior",
     "state_labels",
 ]
@@ -279,6 +280,15 @@ def find_prior(idata, hidden):
         kappa = kappa.mean(over_time).transpose(*order)
     rows = posterior[f"{name}_pi_bar"].transpose(*order, f"{hidden.dim}_to")
     return Prior(name, kappa, rows, varies)
+
+
+def is_truncation(idata, hidden):
+    """Whether L is the truncation of a prior with weights, and not the number of states itself."""
+    own = {"chain", "draw", hidden.dim}
+    return any(
+        str(name).endswith("_beta") and set(variable.dims) == own
+        for name, variable in group(idata, "posterior").items()
+    )
 
 
 def state_labels(posterior, hidden):

@@ -14,6 +14,7 @@ from pymc_dshdp.analysis.report import Report, interval, rounded, table
 from pymc_dshdp.analysis.result import (
     element_labels,
     find_prior,
+    is_truncation,
     state_labels,
 )
 from pymc_dshdp.kernels.segmentations import count_visits, occupancies
@@ -22,7 +23,7 @@ __all__ = ["Summary", "summary", "transitions_frame"]
 
 PRINTED_STATES = 12
 PRINTED_COLUMNS = 10
-PRINTED_PARAMETERS = 1
+PRINTED_PARAMETERS = 8
 
 
 @dataclass(frozen=True, repr=False)
@@ -54,7 +55,9 @@ class Summary(Report):
     main : list
         The main states: occupied in at least half of the draws.
     n_states : int
-        Truncation L.
+        L.
+    is_truncation : bool
+        Whether L is a truncation, and not the number of states itself.
     truncated : float
         Share of draws that occupy all L states.
     prob : float
@@ -69,6 +72,7 @@ class Summary(Report):
     diagnostics: pd.DataFrame
     main: list
     n_states: int
+    is_truncation: bool
     truncated: float
     prob: float
     shape: tuple
@@ -88,13 +92,14 @@ class Summary(Report):
         share = self.occupied["probability"]
         share = share[share >= 0.005]
         bars = pd.DataFrame({"probability": [f"{p:.2f} {'#' * round(40 * p)}" for p in share]})
-        yield from table(bars.set_index(share.index), "Occupied states", justify="left")
-        advice = "; raise n_states" if self.truncated > 0.01 else ""
-        yield Text(
-            f"{self.truncated:.1%} of the draws occupy all {self.n_states} states of the "
-            f"truncation{advice}\n"
-        )
-        yield from table(self._states_table(), "Main states, numbered by occupancy")
+        yield from table(bars.set_index(share.index), "Occupied states", options, justify="left")
+        if self.is_truncation:
+            advice = "; raise n_states" if self.truncated > 0.01 else ""
+            yield Text(
+                f"{self.truncated:.1%} of the draws occupy all {self.n_states} states of the "
+                f"truncation{advice}\n"
+            )
+        yield from table(self._states_table(), "Main states, numbered by occupancy", options)
         more = len(self.main) - PRINTED_STATES
         rest = self.states.drop(index=self.main)
         if more > 0:
@@ -104,12 +109,27 @@ class Summary(Report):
                 f"{len(rest)} further states are each occupied in fewer than half of the draws; "
                 f"together they hold {rest['occupancy'].sum():.1%} of the time\n"
             )
+        unprinted = [name for name in self._names() if name not in self._printed_names()]
+        if unprinted:
+            yield Text(f"{', '.join(unprinted)}: see .parameters\n")
         shown = self.main[:PRINTED_COLUMNS]
         matrix = self.transition_matrix.loc[shown, shown].map("{:.3f}".format)
         matrix.index.name = "from \\ to"
         which = "" if len(shown) == len(self.main) else f" of the first {len(shown)} states"
-        yield from table(matrix, f"Transition matrix{which}, posterior mean")
-        yield from table(rounded(self.diagnostics), "What does not depend on the numbering")
+        yield from table(matrix, f"Transition matrix{which}, posterior mean", options)
+        yield from table(
+            rounded(self.diagnostics), "What does not depend on the numbering", options
+        )
+
+    def _names(self):
+        """Names of the state parameters."""
+        return list(dict.fromkeys(self.parameters.index.get_level_values("variable")))
+
+    def _printed_names(self):
+        """Names of those that have one number for each state, up to a number of them."""
+        element = self.parameters.index.get_level_values("element")
+        scalars = self.parameters.index.get_level_values("variable")[element == ""]
+        return list(dict.fromkeys(scalars))[:PRINTED_PARAMETERS]
 
     def _states_table(self):
         shown = self.states.loc[self.main[:PRINTED_STATES]]
@@ -127,10 +147,9 @@ class Summary(Report):
             if name in shown:
                 bounds = shown[f"{name}_lower"], shown[f"{name}_upper"]
                 columns[title] = interval(shown[name], *bounds)
-        scalars = self.parameters[self.parameters.index.get_level_values("element") == ""]
-        for name, part in list(scalars.groupby(level="variable", sort=False))[:PRINTED_PARAMETERS]:
-            part = part.droplevel(["variable", "element"]).reindex(shown.index)
-            columns[str(name)] = interval(part["mean"], part["lower"], part["upper"])
+        for name in self._printed_names():
+            part = self.parameters.loc[name].droplevel("element").reindex(shown.index)
+            columns[name] = interval(part["mean"], part["lower"], part["upper"])
         return pd.DataFrame(columns, shown.index)
 
 
@@ -179,6 +198,7 @@ def summary(idata, *, states=None, prob=None):
         diagnostics=diagnostics(label_invariant(idata, states=hidden.name)),
         main=coordinate[main].tolist(),
         n_states=hidden.n_states,
+        is_truncation=is_truncation(idata, hidden),
         truncated=float(occupied.all(axis=1).mean()),
         prob=prob,
         shape=(*hidden.z.shape[:2], len(hidden.lengths), paths.shape[1]),
@@ -210,19 +230,25 @@ def _states_frame(prior, sizes, visits, ever, labels, level):
     occupancy = sizes[:, ever] / sizes.sum(axis=1, keepdims=True)
     columns = {"in_use": occupied.mean(axis=0), "occupancy": occupancy.mean(axis=0)}
     columns["occupancy_lower"], columns["occupancy_upper"] = np.quantile(occupancy, level, axis=0)
-    stay = prior.pi_bar.values.reshape(len(sizes), *prior.pi_bar.shape[2:])[:, ever, ever]
+    rows = prior.pi_bar.values.reshape(len(sizes), *prior.pi_bar.shape[2:])[:, ever]
+    rows[:, np.arange(len(ever)), ever] = 0.0
+    leave = rows.sum(axis=2)
     quantities = {}
     if prior.kappa is not None:
         kappa = prior.kappa.values.reshape(sizes.shape)[:, ever]
-        stay = kappa + (1.0 - kappa) * stay
+        leave = (1.0 - kappa) * leave
         quantities["self_persistence"] = kappa
-    quantities["stay"] = stay
+    quantities["stay"] = 1.0 - leave
     with np.errstate(divide="ignore", invalid="ignore"):
-        quantities["expected_dwell"] = 1.0 / (1.0 - stay)
         quantities["observed_dwell"] = sizes[:, ever] / visits[:, ever]
     for name, values in quantities.items():
         middle, lower, upper = _quantiles(values, occupied, q)
         columns |= {name: middle, f"{name}_lower": lower, f"{name}_upper": upper}
+        if name == "stay":  # the quantiles of 1 / leave: those of leave, from above
+            with np.errstate(divide="ignore"):
+                middle, lower, upper = 1.0 / _quantiles(leave, occupied, 1.0 - q)
+            name = "expected_dwell"
+            columns |= {name: middle, f"{name}_lower": lower, f"{name}_upper": upper}
     return pd.DataFrame(columns, pd.Index(labels, name="state"))
 
 
