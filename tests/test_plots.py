@@ -160,7 +160,7 @@ def test_dwell_times_against_the_geometric(idata):
     np.testing.assert_allclose(line[:3], (1 - stay) * stay ** np.arange(3), rtol=0.05)
     ax = plt.subplots()[1]
     assert dshdp.plot_dwell_times(idata, label=1, ax=ax) is ax
-    with pytest.raises(ValueError, match="state must be one of .* received 9"):
+    with pytest.raises(ValueError, match="label must be one of .* received 9"):
         dshdp.plot_dwell_times(idata, label=9)
     with pytest.raises(ValueError, match="ax is for one state"):
         dshdp.plot_dwell_times(idata, ax=ax)
