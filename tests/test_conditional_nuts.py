@@ -6,7 +6,7 @@ import pytest
 from pymc.sampling.mcmc import assign_step_methods, instantiate_steppers
 
 import pymc_dshdp as dshdp
-from pymc_dshdp.steps.nuts import _terms_with
+from pymc_dshdp.steps.nuts import _terms, _terms_with
 
 Y = np.random.default_rng(3).poisson(5.0, size=(40, 2))
 
@@ -51,7 +51,8 @@ def test_leaves_other_models_alone():
 
 def test_evaluates_the_terms_of_its_variables_only(model):
     values = [model.rvs_to_values[model["b"]]]
-    assert {v.name for v in _terms_with(model, values)} == {"b", "rate", "pull"}
+    terms = _terms_with(values, _terms(model))
+    assert {v.name for v, _ in terms} == {"b", "rate", "pull"}
     with model:
         step = dshdp.ConditionalNUTS([model["apart"]])
     point, _ = step.step(model.initial_point())

@@ -2,13 +2,15 @@
 
 import numpy as np
 import pymc as pm
+import pytensor
 import pytensor.tensor as pt
 from pymc.logprob.transforms import LogOddsTransform
 from pymc.pytensorf import compile as compile_pymc
+from pytensor.compile.mode import Mode
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant
 from pytensor.graph.replace import vectorize_graph
-from pytensor.graph.traversal import graph_inputs
+from pytensor.graph.traversal import explicit_graph_inputs, graph_inputs
 
 __all__ = [
     "Reader",
@@ -18,6 +20,7 @@ __all__ = [
     "logit_node",
     "point_function",
     "prior_log_density",
+    "python_function",
 ]
 
 
@@ -61,6 +64,18 @@ def point_function(graphs, inputs=()):
         return function(*map(_as_type, given, dtypes))
 
     return call
+
+
+def python_function(graphs):
+    """Compile graphs in value variables to ``f(point) -> list``, quickly, for Python to evaluate.
+
+    For what is evaluated a few times, or is small.
+    """
+    inputs = [
+        v for v in explicit_graph_inputs(graphs) if not isinstance(v, Constant | SharedVariable)
+    ]
+    function = pytensor.function(inputs, graphs, mode=Mode("py", "fast_compile"))
+    return lambda point: function(*(point[v.name] for v in inputs))
 
 
 def _as_type(value, dtype):

@@ -1,29 +1,51 @@
-"""NUTS on the full conditional of its variables: no gradient of terms that do not move."""
+"""NUTS on the full conditional of its variables, with a metric that knows the states."""
 
 import numpy as np
+import pytensor
 from pymc.model import modelcontext
 from pymc.model.core import ValueGradFunction
 from pymc.step_methods import NUTS
 from pymc.step_methods.compound import Competence
-from pymc.util import get_value_vars_from_user_vars
+from pymc.step_methods.hmc.nuts import NUTSState
+from pymc.step_methods.state import dataclass_state
+from pymc.util import get_random_generator, get_value_vars_from_user_vars
 from pymc.vartypes import continuous_types
 from pytensor.graph.traversal import ancestors
 
 from pymc_dshdp.distributions import HiddenPathRV
+from pymc_dshdp.graph.prior_variables import find_priors
 from pymc_dshdp.graph.walks import densities, has_op
+from pymc_dshdp.likelihood.membership import find_membership
 from pymc_dshdp.steps._common import model_of
+from pymc_dshdp.steps.metric import StateMetric
+from pymc_dshdp.steps.state_blocks import StateBlocks
+from pymc_dshdp.steps.state_statistics import StateStatistics
+from pymc_dshdp.steps.vacant import VacantUnits
 
 __all__ = ["ConditionalNUTS"]
 
 
+@dataclass_state
+class ConditionalNUTSState(NUTSState):
+    """Sampling state of ``ConditionalNUTS``."""
+
+    divergences: int
+
+
 class ConditionalNUTS(NUTS):
-    r"""PyMC's NUTS, evaluating only the terms of the log joint that involve its variables.
+    r"""PyMC's NUTS on the terms of the log joint that involve its variables, knowing the states.
 
     With :math:`x` its variables and :math:`r` the rest, NUTS leaves :math:`p(x \mid r)` invariant,
     and :math:`\log p(x \mid r) = \sum_{i:\, x \in i} \log p_i(x, r) + const`: a term without x,
     such as the path given the transition rows, adds a constant to the energy and nothing to its
-    gradient. The draws are those of ``pm.NUTS``; a gradient costs less the more of the model
-    belongs to other steps.
+    gradient.
+
+    * The metric is a function of the states and the data, learnt while tuning: a state's
+      parameters are known the better the more time points it has. See ``StateMetric``.
+    * Parameters of empty states are summed out and then drawn from their prior given the new x,
+      where nothing but their prior and the likelihood of their state involves them; see
+      ``VacantUnits``. These may be variables of other steps if their prior depends on x: a
+      hyperparameter moves as if there were no empty states.
 
     ``pm.sample()`` uses it in place of ``pm.NUTS`` in models that have ``HiddenStates``, with the
     same keyword, ``nuts={"target_accept": 0.9}``. Its function is compiled with PyTensor's numba
@@ -37,7 +59,8 @@ class ConditionalNUTS(NUTS):
     initial_point : dict, optional
     compile_kwargs : dict, optional
     **kwargs
-        As for ``pm.NUTS``.
+        As for ``pm.NUTS``. With ``potential`` or ``scaling`` the metric is that one, and nothing
+        is summed out.
 
     Raises
     ------
@@ -49,8 +72,20 @@ class ConditionalNUTS(NUTS):
     The statistics ``lp`` and ``energy`` contain these terms only.
     """
 
+    _state_class = ConditionalNUTSState
+
     def __init__(
-        self, vars, *, model=None, initial_point=None, compile_kwargs=None, dtype=None, **kwargs
+        self,
+        vars,
+        *,
+        model=None,
+        initial_point=None,
+        compile_kwargs=None,
+        dtype=None,
+        potential=None,
+        scaling=None,
+        rng=None,
+        **kwargs,
     ):
         model = modelcontext(model)
         values = get_value_vars_from_user_vars(vars, model)
@@ -61,8 +96,13 @@ class ConditionalNUTS(NUTS):
                 "other steps"
             )
         start = model.initial_point() if initial_point is None else initial_point
+        terms = _terms(model)
+        self._vacant = None
+        if potential is None and scaling is None:
+            rng = get_random_generator(rng)
+            potential = self._know_states(model, values, terms, start, rng, dtype)
         function = ValueGradFunction(
-            [model.logp(vars=_terms_with(model, values))],
+            [self._log_density(model, values, terms)],
             values,
             {v: np.asarray(start[v.name]) for v in model.value_vars if v not in values},
             dtype=dtype,
@@ -75,8 +115,49 @@ class ConditionalNUTS(NUTS):
         function.set_extra_values(start)
         function.trust_input = True
         super().__init__(
-            values, model=model, initial_point=start, logp_dlogp_func=function, **kwargs
+            values,
+            model=model,
+            initial_point=start,
+            logp_dlogp_func=function,
+            potential=potential,
+            scaling=scaling,
+            rng=rng,
+            **kwargs,
         )
+
+    def _know_states(self, model, values, terms, start, rng, dtype):
+        """Find out what belongs to which state; the metric."""
+        membership = find_membership(model, find_priors(model), terms, start)
+        self._vacant = VacantUnits(model, terms, membership, values, start)
+        self._state_statistics = StateStatistics(model, membership, terms, start)
+        self._blocks = StateBlocks(
+            model, values, start, membership, self._vacant, self._state_statistics.number
+        )
+        return StateMetric(
+            self._blocks.blocks,
+            self._blocks.size,
+            dtype=pytensor.config.floatX if dtype is None else dtype,
+            rng=rng.spawn(1)[0],
+        )
+
+    def _log_density(self, model, values, terms):
+        total = 0.0
+        for term, graph in _terms_with(values, terms):
+            if self._vacant is not None:
+                graph = self._vacant.masked(model.rvs_to_values.get(term), graph)
+            total = total + graph.sum()
+        return total
+
+    def step(self, point):
+        """Move the variables, then draw what was summed out; see the class."""
+        if self._vacant is None:
+            return super().step(point)
+        statistics = self._state_statistics(point)
+        self._vacant.look(statistics[:, 0])
+        active = [self._vacant.active_elements(v, point[v.name].size) for v in self.vars]
+        self.potential.at(self._blocks.statistics(statistics), np.concatenate(active))
+        point, stats = super().step(point)
+        return self._vacant.draw(point, self.rng), stats
 
     @staticmethod
     def competence(var, has_grad):
@@ -90,11 +171,13 @@ class ConditionalNUTS(NUTS):
         return competence
 
 
-def _terms_with(model, values):
-    """Random variables and potentials whose log-density contains one of the value variables."""
+def _terms(model):
+    """Random variables and potentials, each with its elementwise log-density."""
     terms = densities(model)
-    graphs = model.logp(vars=terms, sum=False)
+    return list(zip(terms, model.logp(vars=terms, sum=False), strict=True))
+
+
+def _terms_with(values, terms):
+    """Those terms whose log-density contains one of the value variables."""
     moving = set(values)
-    return [
-        term for term, graph in zip(terms, graphs, strict=True) if moving & set(ancestors([graph]))
-    ]
+    return [(term, graph) for term, graph in terms if moving & set(ancestors([graph]))]

@@ -49,6 +49,39 @@ class Mutation(NamedTuple):
 
 
 MUTATIONS = {
+    "metric-looks-at-theta": Mutation(
+        "the metric of NUTS a function of the parameters that it moves",
+        "steps/nuts.py",
+        (
+            (
+                "self.potential.at(self._blocks.statistics(statistics)",
+                "statistics = statistics * np.exp(4.0 * np.ravel(point[self.vars[-1].name])[1])\n"
+                "        self.potential.at(self._blocks.statistics(statistics)",
+            ),
+        ),
+        "tests/test_state_metric.py::test_draws_follow_the_exact_posterior",
+        2_500,
+    ),
+    "empty-states-stay": Mutation(
+        "parameters of empty states kept, not drawn from their prior",
+        "steps/nuts.py",
+        (("return self._vacant.draw(point, self.rng), stats", "return point, stats"),),
+        "tests/test_state_metric.py::test_draws_follow_the_exact_posterior",
+        2_500,
+    ),
+    "empty-states-before": Mutation(
+        "parameters of empty states drawn given the hyperparameter before its move",
+        "steps/nuts.py",
+        (
+            (
+                "        point, stats = super().step(point)\n        return self._vacant.draw(",
+                "        before = self._vacant.draw(point, self.rng)\n"
+                "        point, stats = super().step(before)\n        return (lambda p, _: p)(",
+            ),
+        ),
+        "tests/test_state_metric.py::test_draws_follow_the_exact_posterior",
+        2_500,
+    ),
     "stale-kappa": Mutation(
         "kappa drawn before (phi, eta) and kept",
         "kernels/persistence.py",

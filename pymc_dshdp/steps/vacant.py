@@ -1,0 +1,177 @@
+"""Parameters of empty states: summed out while others move, then drawn from their prior."""
+
+import logging
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+from pymc.distributions.transforms import _default_transform
+from pymc.pytensorf import find_rng_nodes, reseed_rngs
+from pytensor.graph.traversal import ancestors
+
+from pymc_dshdp.graph.readers import in_values, python_function
+
+__all__ = ["VacantUnits"]
+
+_log = logging.getLogger(__name__)
+
+
+class VacantUnits:
+    r"""The parameters of states without observations, for a step that moves :math:`x`.
+
+    Let :math:`\theta_k` be a parameter that enters the density of its own prior and the likelihood
+    of times in state k, and nothing else. Where no time point is in state k,
+
+    .. math:: p(x, \theta_k \mid z, y, \ldots) = p(x \mid z, y, \ldots) \; p(\theta_k \mid x),
+
+    for all such k at once: the first factor is the joint density without their terms, the second
+    their prior. A step that leaves the first invariant, followed by a draw from the second,
+    leaves the joint invariant. Which k these are is a function of z alone, which does not move.
+
+    A unit is what the prior draws at once: an element of a batch, with its core dimensions.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    terms : list of (variable, graph)
+        The densities of the model and their elementwise graphs in value variables.
+    membership : Membership
+    moving : list of value variables
+        Those of the step. Variables that others move take part where their prior depends on one
+        of these, which the values of empty states would hold where they are.
+    start : dict
+
+    Attributes
+    ----------
+    values : list of value variables
+        Those that have units.
+    """
+
+    def __init__(self, model, terms, membership, moving, start):
+        self._membership = membership
+        self._parts, self._uses, self.values, draws = [], [], [], []
+        graphs, low = dict(terms), 0
+        for value in _candidates(model, terms, membership, moving):
+            rv = model.values_to_rvs[value]
+            shape = start[value.name].shape[: rv.type.ndim - rv.owner.op.ndim_supp]
+            n = int(np.prod(shape, dtype=int))
+            uses = membership.uses[value]
+            uses = uses.reshape(n, len(uses) // n, -1).any(axis=1)
+            draw = _prior_draw(model, rv, start)
+            if draw is None or not uses.any() or not _is_elementwise(graphs[rv], shape):
+                continue
+            self.values.append(value)
+            self._parts.append((low, low + n, shape))
+            self._uses.append(uses)
+            draws.append(draw)
+            low += n
+        self.active = np.ones(low, bool)
+        self._shared = pytensor.shared(self.active, "active_units", shape=(low,))
+        if draws:
+            self._used = np.concatenate(self._uses)
+            self._used_by_some = self._used.any(axis=1)
+            self._draw = python_function(draws)
+            self._rngs = find_rng_nodes(draws)
+
+    def masked(self, variable_value, graph):
+        """Density graph of a variable without the units that are not active."""
+        if variable_value not in self.values:
+            return graph
+        low, high, shape = self._parts[self.values.index(variable_value)]
+        return pt.switch(self._shared[low:high].reshape(shape), graph, 0.0)
+
+    def look(self, counts):
+        """Find the units that are active at given numbers of time points in each state."""
+        if self.values:
+            self.active = (self._used @ counts > 0) | ~self._used_by_some
+            self._shared.set_value(self.active)
+        return self.active
+
+    def kept_by(self, value, size):
+        """States that keep each element of a value variable active, (size, S); None if all do."""
+        if value not in self.values:
+            return None
+        low, high, _ = self._parts[self.values.index(value)]
+        return np.repeat(self._used[low:high], size // (high - low), axis=0)
+
+    def active_elements(self, value, size):
+        """Mark the elements of a value variable that belong to active units."""
+        if value not in self.values:
+            return np.ones(size, bool)
+        low, high, _ = self._parts[self.values.index(value)]
+        return np.repeat(self.active[low:high], size // (high - low))
+
+    def draw(self, point, rng):
+        """Draw the units that are not active from their priors given the point.
+
+        A unit keeps its value where the draw has none in floating point (the logarithm of a number
+        that rounds to zero): the prior is that of the values that a point can hold.
+        """
+        if self.active.all():
+            return point
+        reseed_rngs(self._rngs, rng.integers(2**63))
+        out = dict(point)
+        for value, (low, high, _), draw in zip(
+            self.values, self._parts, self._draw(point), strict=True
+        ):
+            vacant = ~self.active[low:high]
+            if vacant.any():
+                new = np.array(point[value.name]).reshape(high - low, -1)
+                draw = draw.reshape(high - low, -1)
+                vacant &= np.isfinite(draw).all(axis=1)
+                new[vacant] = draw[vacant]
+                out[value.name] = new.reshape(point[value.name].shape)
+        return out
+
+
+def _candidates(model, terms, membership, moving):
+    """Variables that enter their own prior and the likelihood of states, and nothing else."""
+    graphs = {variable: set(ancestors([graph])) for variable, graph in terms}
+    moving, paths = set(moving), set(membership.paths)
+    for value in membership.uses:
+        rv = model.values_to_rvs[value]
+        if value in membership.coupled or rv not in graphs or paths & graphs[rv]:
+            continue
+        others = [v for v, behind in graphs.items() if v is not rv and value in behind]
+        if not all(paths & graphs[v] for v in others):
+            _log.debug("%s stays where states are empty: other terms depend on it", rv.name)
+        elif moving & graphs[rv]:
+            yield value
+
+
+def _is_elementwise(graph, shape):
+    """Whether a log-density has an element for each unit."""
+    fixed = graph.type.broadcastable
+    return len(fixed) == len(shape) and all(
+        n == 1 or not b for n, b in zip(shape, fixed, strict=True)
+    )
+
+
+def _prior_draw(model, rv, start):
+    """Graph of a draw of a variable from its prior, in value space; None if there is none."""
+    transform = model.rvs_to_transforms[rv]
+    copy = rv.owner.clone_with_new_inputs(rv.owner.inputs).outputs[rv.owner.outputs.index(rv)]
+    try:
+        if not _is_own(transform, rv, start[model.rvs_to_values[rv].name]):
+            raise NotImplementedError("its transform is not that of its distribution")
+        [draw] = in_values(model, [copy])
+        if transform is not None:
+            draw = transform.forward(draw, *draw.owner.inputs)
+        [value] = python_function([draw])(start)
+    except Exception as error:  # whatever a distribution of others raises where it cannot be drawn
+        _log.debug("%s is not drawn from its prior where states are empty: %s", rv.name, error)
+        return None
+    return draw if value.shape == start[model.rvs_to_values[rv].name].shape else None
+
+
+def _is_own(transform, rv, value):
+    """Whether a transform maps to all of the distribution's support, as its own does."""
+    own = _default_transform(rv.owner.op, rv)
+    if transform is None or own is None:
+        return transform is None
+    if type(transform) is not type(own):
+        return False
+    at = pt.constant(np.linspace(-2.0, 2.0, value.size).reshape(value.shape))
+    maps = [t.backward(at, *rv.owner.inputs) for t in (transform, own)]
+    one, two = pytensor.function([], maps, mode="FAST_COMPILE")()
+    return np.array_equal(one, two)

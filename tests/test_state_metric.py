@@ -1,0 +1,256 @@
+"""The metric of ConditionalNUTS that is a function of the states, and what it leaves out."""
+
+import cloudpickle
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+from models import FAST
+from pymc.step_methods.compound import CompoundStep
+from reference import monte_carlo_error
+from scipy import stats
+
+import pymc_dshdp as dshdp
+from pymc_dshdp._compat import begin_chain
+from pymc_dshdp.graph.prior_variables import find_priors
+from pymc_dshdp.likelihood.membership import find_membership
+from pymc_dshdp.steps.metric import Block, StateMetric, fit
+from pymc_dshdp.steps.nuts import _terms
+
+PATH = np.array([0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0])
+Y = np.array([0.3, -0.2, 0.5, 1.0, -1.3, 0.5, 1.0, 0.8, 0.5, -1.0, 0.1, -0.6])
+STATES = 4
+
+
+def states(n_states=STATES):
+    return dshdp.HiddenStates("z", dshdp.FixedTransitions("hmm", n_states=n_states), length=len(Y))
+
+
+def membership_of(model):
+    """Tables by name of which element of a variable which state uses; names of the coupled."""
+    found = find_membership(model, find_priors(model), _terms(model), model.initial_point())
+    uses = {model.values_to_rvs[value].name: table for value, table in found.uses.items()}
+    return uses, {model.values_to_rvs[value].name for value in found.coupled}
+
+
+# -- who uses what ------------------------------------------------------------------------------
+
+
+def test_elements_are_assigned_by_what_the_likelihood_uses():
+    """Fails if the first axis of a shape decides."""
+    with pm.Model() as model:
+        z = states()
+        rows = pm.Normal("rows", shape=(STATES, 2))
+        scalars = [pm.Normal(f"scalar_{k}") for k in range(STATES)]
+        steps = pm.HalfNormal("steps", shape=STATES)
+        shared = pm.HalfNormal("shared")
+        transposed = pm.Normal("transposed", shape=(3, STATES))
+        pm.Normal("apart", shape=STATES)
+        free = pm.Normal("free", shape=STATES - 1)
+        offset = pt.concatenate([[0.0], free])
+        mean = rows[z].sum(-1) + pt.stack(scalars)[z] + pt.cumsum(steps)[z] + offset[z]
+        pm.Normal("y", mean + transposed[:, z].sum(0), shared, observed=Y)
+    eye = np.eye(STATES, dtype=bool)
+    expected = {
+        "rows": np.repeat(eye, 2, axis=0),
+        "steps": np.tril(np.ones((STATES, STATES), bool)).T,
+        "shared": np.ones((1, STATES), bool),
+        "transposed": np.tile(eye, (3, 1)),
+        "free": eye[1:],
+        "scalar_2": eye[2:3],
+    }
+    uses, coupled = membership_of(model)
+    for name, table in expected.items():
+        np.testing.assert_array_equal(uses[name], table, err_msg=name)
+    assert "apart" not in uses
+    assert coupled == {"hmm_pi_init", "hmm_pi_bar"}
+
+
+def test_what_two_paths_share():
+    """Fails if a term of two paths is taken for a term of one."""
+    with pm.Model() as model:
+        prior = dshdp.FixedTransitions("hmm", n_states=3)
+        one = dshdp.HiddenStates("one", prior, length=12)
+        two = dshdp.HiddenStates("two", prior, length=12)
+        mean = pm.Normal("mean", shape=3)
+        both = pm.Normal("both", shape=(3, 3))
+        pm.Normal("y_one", mean[one], observed=Y)
+        pm.Normal("y_two", mean[two] + both[one, two], observed=Y)
+    uses, coupled = membership_of(model)
+    assert {"mean", "both"} < coupled
+    np.testing.assert_array_equal(uses["mean"], np.eye(3, dtype=bool))
+
+
+def vacant_of(model, names):
+    with model:
+        step = dshdp.ConditionalNUTS([model[n] for n in names], compile_kwargs=FAST)
+    return {v.name for v in step._vacant.values}
+
+
+def test_which_parameters_are_summed_out():
+    """Fails if one that another term needs, or with a transform of one's own, were."""
+    with pm.Model() as model:
+        z = states()
+        centre = pm.Normal("centre")
+        a = pm.Normal("a", centre, 1.0, shape=STATES)
+        b = pm.Normal("b", shape=STATES)
+        pm.Normal("needs_b", b, 1.0, shape=STATES)
+        c = pm.Normal("c", shape=STATES, transform=pm.distributions.transforms.Interval(-3, 3))
+        e = pm.Normal("e", shape=STATES)
+        pm.Potential("needs_e", -(e.sum() ** 2))
+        f = pm.Dirichlet("f", np.ones(3), shape=(STATES, 3))
+        g = pm.Flat("g", shape=STATES)
+        mean = a[z] + b[z] + c[z] + e[z] + f[z][:, 0] + g[z]
+        pm.Normal("y", mean, pm.HalfNormal("s", shape=STATES)[z], observed=Y)
+    names = ["centre", "a", "b", "needs_b", "c", "e", "f", "g", "s"]
+    assert vacant_of(model, names) == {"a", "f_simplex__", "s_log__"}
+    assert vacant_of(model, ["centre"]) == {"a"}  # which another step draws
+    assert vacant_of(model, ["e"]) == set()
+
+
+# -- what is learnt -----------------------------------------------------------------------------
+
+
+def test_fit_finds_the_precisions():
+    """Mutation: leave out the statistic's factor of the mean."""
+    rng = np.random.default_rng(1)
+    A, B = np.array([[2.0, 0.5], [0.5, 1.0]]), np.array([[0.5, 0.3], [0.3, 0.4]])
+    n = rng.integers(0, 60, size=(300, 5, 1)).astype(float)
+    P = A + n[..., None] * B
+    g = np.einsum("nkij,nkj->nki", np.linalg.cholesky(P), rng.normal(size=(300, 5, 2)))
+    parts = np.tile(np.eye(2), (2, 1, 1, 1))
+    active = np.ones((300, 5, 1), bool)
+    for _ in range(5):
+        parts = fit(parts, g[:, :, None], n, active, 3.0)
+    np.testing.assert_allclose(parts[1, 0], B, rtol=0.25)
+    np.testing.assert_allclose(parts[0, 0], A, atol=1.0)
+    assert np.linalg.eigvalsh(parts).min() > 0.0
+
+
+@pytest.mark.parametrize("shape", [(3, 2, 1), (3, 1, 2)])
+def test_energy_velocity_and_momenta_agree(shape):
+    """Fails if momenta have another covariance than the metric, or move what is not active."""
+    block = Block(np.arange(6).reshape(shape), 1)
+    metric = StateMetric([block], 6, rng=np.random.default_rng(2))
+    root = np.random.default_rng(3).normal(size=metric.parts[0].shape)
+    metric.parts = [root @ root.swapaxes(-1, -2)]
+    active = np.arange(6) >= 2
+    metric.at([np.array([[0.0], [5.0], [50.0]])], active)
+    momenta = np.array([metric.random() for _ in range(4000)])
+    assert not momenta[:, :2].any()
+    velocity = np.array([metric.velocity(p) for p in momenta])
+    assert not velocity[:, :2].any()
+    out = np.empty(6)
+    assert metric.velocity_energy(momenta[0], out) == metric.energy(momenta[0])
+    np.testing.assert_array_equal(out, velocity[0])
+    np.testing.assert_allclose(momenta.T @ velocity / 4000, np.diag(active * 1.0), atol=0.1)
+
+
+# -- exactness ----------------------------------------------------------------------------------
+
+
+def scale_model():
+    """A scale for each of four states, of which two are empty, and a scale of these."""
+    with pm.Model() as model:
+        z = states()
+        tau = pm.Gamma("tau", 3.0, 3.0)
+        sigma = pm.HalfNormal("sigma", tau, shape=STATES)
+        pm.Normal("y", 0.0, sigma[z], observed=Y)
+    return model
+
+
+def quadrature():
+    """Posterior means of log tau and log sigma by sums over a grid."""
+    tau, sigma = np.exp(np.linspace(-4, 3, 400)), np.exp(np.linspace(-6, 5, 800))
+    prior = stats.halfnorm(scale=tau[:, None]).pdf(sigma) * sigma
+    weight = stats.gamma(3.0, scale=1.0 / 3.0).pdf(tau) * tau
+    inner, logs = [], []
+    for k in range(STATES):
+        y = Y[k == PATH]
+        joint = prior * np.exp(stats.norm(0.0, sigma).logpdf(y[:, None]).sum(axis=0))
+        inner.append(joint.sum(axis=1))
+        logs.append(joint @ np.log(sigma) / joint.sum(axis=1))
+    weight = weight * np.prod(inner, axis=0)
+    weight /= weight.sum()
+    return weight @ np.log(tau), [weight @ x for x in logs], weight @ (np.log(tau) * logs[3])
+
+
+@pytest.fixture(scope="module")
+def scales():
+    """A step of ``scale_model`` after tuning, and a point."""
+    model = scale_model()
+    with model:
+        step = dshdp.ConditionalNUTS(
+            [model["tau"], model["sigma"]], compile_kwargs={"mode": "NUMBA"}
+        )
+    begin_chain(step, np.random.default_rng(5), 130, 2_500)
+    point = {**model.initial_point(), "z": PATH.astype("int8")}
+    for _ in range(130):
+        point, _ = step.step(point)
+    step.stop_tuning()
+    return step, point
+
+
+def chain(step, point, n):
+    out = []
+    for _ in range(n):
+        point, _ = step.step(point)
+        out.append([point["tau_log__"], *point["sigma_log__"]])
+    return np.array(out, float)
+
+
+def test_draws_follow_the_exact_posterior(scales):
+    """Mutations: the metric looks at sigma; empty states keep their parameters, or their tau."""
+    step, point = scales
+    draws = chain(step, point, 2_500)
+    log_tau, log_sigma, product = quadrature()
+    expected = [log_tau, *log_sigma, product]
+    found = np.column_stack([draws, draws[:, 0] * draws[:, 4]])
+    for x, value in zip(found.T, expected, strict=True):
+        assert abs(x.mean() - value) < 4.5 * monte_carlo_error(x)
+    given_tau = draws[:, 3:] - draws[:, :1]  # of empty states: independent of all that was before
+    correlations = [np.corrcoef(x[1:], x[:-1])[0, 1] for x in given_tau.T]
+    assert np.abs(correlations).max() < 4.5 / np.sqrt(len(draws))
+
+
+def test_metric_is_a_function_of_the_states_alone(scales):
+    """Fails if it changes after tuning, or with the parameters."""
+    step, point = scales
+    step.step(point)
+    before = step.potential._variance.copy(), [p.copy() for p in step.potential.parts]
+    moved = {**point, "sigma_log__": point["sigma_log__"] + 1.0, "tau_log__": np.array(0.7)}
+    step.step(moved)
+    after = step.potential._variance, step.potential.parts
+    for a, b in zip([before[0], *before[1]], [after[0], *after[1]], strict=True):
+        np.testing.assert_array_equal(a, b)
+    step.step({**point, "z": np.zeros_like(point["z"])})
+    assert not np.array_equal(step.potential._variance, before[0])
+
+
+def test_restored_state_repeats_the_draws(scales):
+    """While the metric is being learnt; fails if what it has seen is not in the state."""
+    step, point = scales
+    kept = step.sampling_state
+    step.reset_tuning()
+    chain(step, point, 12)
+    state = step.sampling_state
+    first = chain(step, point, 30)
+    after = step.sampling_state
+    step.sampling_state = cloudpickle.loads(cloudpickle.dumps(state))
+    np.testing.assert_array_equal(chain(step, point, 30), first)
+    assert str(step.sampling_state) == str(after)
+    step.sampling_state = kept
+
+
+def test_parameters_of_other_steps_are_redrawn(scales):
+    """Fails if the point it was given changes, or what is occupied."""
+    model = scale_model()
+    with model:
+        step = dshdp.ConditionalNUTS([model["tau"]], compile_kwargs=FAST)
+    point = {**model.initial_point(), "z": PATH.astype("int8")}
+    before = {name: x.copy() for name, x in point.items()}
+    after, _ = CompoundStep([step]).step(point)
+    for name, x in before.items():
+        np.testing.assert_array_equal(point[name], x)
+    np.testing.assert_array_equal(after["sigma_log__"][:2], point["sigma_log__"][:2])
+    assert (after["sigma_log__"][2:] != point["sigma_log__"][2:]).all()
