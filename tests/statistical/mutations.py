@@ -55,19 +55,19 @@ MUTATIONS = {
         (
             (
                 "self.potential.at(self._blocks.statistics(statistics)",
-                "statistics = statistics * np.exp(4.0 * np.ravel(point[self.vars[-1].name])[1])\n"
+                "statistics = statistics * np.exp(8.0 * np.ravel(point[self.vars[-1].name])[1])\n"
                 "        self.potential.at(self._blocks.statistics(statistics)",
             ),
         ),
         "tests/test_state_metric.py::test_draws_follow_the_exact_posterior",
-        2_500,
+        4_000,
     ),
     "empty-states-stay": Mutation(
         "parameters of empty states kept, not drawn from their prior",
         "steps/nuts.py",
         (("return self._vacant.draw(point, self.rng), stats", "return point, stats"),),
         "tests/test_state_metric.py::test_draws_follow_the_exact_posterior",
-        2_500,
+        4_000,
     ),
     "empty-states-before": Mutation(
         "parameters of empty states drawn given the hyperparameter before its move",
@@ -80,7 +80,7 @@ MUTATIONS = {
             ),
         ),
         "tests/test_state_metric.py::test_draws_follow_the_exact_posterior",
-        2_500,
+        4_000,
     ),
     "stale-kappa": Mutation(
         "kappa drawn before (phi, eta) and kept",
