@@ -6,10 +6,9 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 from pymc.distributions.transforms import _default_transform
-from pymc.pytensorf import find_rng_nodes, reseed_rngs
 from pytensor.graph.traversal import ancestors
 
-from pymc_dshdp.graph.readers import in_values, python_function
+from pymc_dshdp.graph.prior_draws import PriorDraw
 
 __all__ = ["VacantUnits"]
 
@@ -49,7 +48,7 @@ class VacantUnits:
 
     def __init__(self, model, terms, membership, moving, start):
         self._membership = membership
-        self._parts, self._uses, self.values, draws = [], [], [], []
+        self._parts, self._draws, self.values, used = [], [], [], []
         graphs, low = dict(terms), 0
         for value in _candidates(model, terms, membership, moving):
             rv = model.values_to_rvs[value]
@@ -62,16 +61,13 @@ class VacantUnits:
                 continue
             self.values.append(value)
             self._parts.append((low, low + n, shape))
-            self._uses.append(uses)
-            draws.append(draw)
+            self._draws.append(draw)
+            used.append(uses)
             low += n
         self.active = np.ones(low, bool)
         self._shared = pytensor.shared(self.active, "active_units", shape=(low,))
-        if draws:
-            self._used = np.concatenate(self._uses)
-            self._used_by_some = self._used.any(axis=1)
-            self._draw = python_function(draws)
-            self._rngs = find_rng_nodes(draws)
+        self._used = np.concatenate([np.empty((0, membership.n_states), bool), *used])
+        self._used_by_some = self._used.any(axis=1)
 
     def masked(self, variable_value, graph):
         """Density graph of a variable without the units that are not active."""
@@ -81,11 +77,9 @@ class VacantUnits:
         return pt.switch(self._shared[low:high].reshape(shape), graph, 0.0)
 
     def look(self, counts):
-        """Find the units that are active at given numbers of time points in each state."""
-        if self.values:
-            self.active = (self._used @ counts > 0) | ~self._used_by_some
-            self._shared.set_value(self.active)
-        return self.active
+        """Find out which units are active at given numbers of time points in each state."""
+        self.active = (self._used @ counts > 0) | ~self._used_by_some
+        self._shared.set_value(self.active)
 
     def kept_by(self, value, size):
         """States that keep each element of a value variable active, (size, S); None if all do."""
@@ -109,17 +103,14 @@ class VacantUnits:
         """
         if self.active.all():
             return point
-        reseed_rngs(self._rngs, rng.integers(2**63))
         out = dict(point)
-        for value, (low, high, _), draw in zip(
-            self.values, self._parts, self._draw(point), strict=True
-        ):
+        for value, (low, high, _), draw in zip(self.values, self._parts, self._draws, strict=True):
             vacant = ~self.active[low:high]
             if vacant.any():
+                drawn = draw(point, rng).reshape(high - low, -1)
+                vacant &= np.isfinite(drawn).all(axis=1)
                 new = np.array(point[value.name]).reshape(high - low, -1)
-                draw = draw.reshape(high - low, -1)
-                vacant &= np.isfinite(draw).all(axis=1)
-                new[vacant] = draw[vacant]
+                new[vacant] = drawn[vacant]
                 out[value.name] = new.reshape(point[value.name].shape)
         return out
 
@@ -148,20 +139,18 @@ def _is_elementwise(graph, shape):
 
 
 def _prior_draw(model, rv, start):
-    """Graph of a draw of a variable from its prior, in value space; None if there is none."""
-    transform = model.rvs_to_transforms[rv]
-    copy = rv.owner.clone_with_new_inputs(rv.owner.inputs).outputs[rv.owner.outputs.index(rv)]
+    """``PriorDraw`` of a variable; None if its prior cannot be drawn from."""
+    value = start[model.rvs_to_values[rv].name]
     try:
-        if not _is_own(transform, rv, start[model.rvs_to_values[rv].name]):
+        if not _is_own(model.rvs_to_transforms[rv], rv, value):
             raise NotImplementedError("its transform is not that of its distribution")
-        [draw] = in_values(model, [copy])
-        if transform is not None:
-            draw = transform.forward(draw, *draw.owner.inputs)
-        [value] = python_function([draw])(start)
+        draw = PriorDraw(model, rv)
+        if draw(start, np.random.default_rng(0)).shape != value.shape:
+            raise NotImplementedError("its draws have another shape")
     except Exception as error:  # whatever a distribution of others raises where it cannot be drawn
         _log.debug("%s is not drawn from its prior where states are empty: %s", rv.name, error)
         return None
-    return draw if value.shape == start[model.rvs_to_values[rv].name].shape else None
+    return draw
 
 
 def _is_own(transform, rv, value):
