@@ -116,9 +116,12 @@ def test_a_batch_of_sequences_with_labelled_time():
         prior = dshdp.DSHDP("hmm", n_states=2)
         dshdp.HiddenStates("z", prior, dims=("trial", "time"))
     summary = dshdp.StateSummary(model=model, every=1)
+    of = "StateSummary of 'z', 4 times in 2 states; draws by chain"
+    assert repr(summary) == f"{of} {{}}, every 1 kept"
     point = model.initial_point()
     for path in ([[0, 1], [1, 0]], [[0, 0], [1, 0]]):
         summary(None, Draw({**point, "z": np.array(path, "int8")}))
+    assert repr(summary) == f"{of} {{0: 2}}, every 1 kept"
     found = group(summary.to_inferencedata(), "state_summary")
     assert found["switch_probability"].dims == ("chain", "trial", "time")
     np.testing.assert_array_equal(found["switch_probability"][0], [[np.nan, 0.5], [np.nan, 1.0]])

@@ -282,7 +282,10 @@ def autoregressions(rho, n, seed, quantities=10):
 
 
 def test_long_runs_pass_and_short_ones_say_how_many_draws_they_want():
-    """Fails if R-hat may not be above 1.01 in any of ten quantities: half of the runs here are."""
+    """Fails if R-hat may not be above 1.01 in any of ten quantities: half of the runs here are.
+
+    Or if the least of twenty estimates of 400 effective draws must be 400.
+    """
     strict = 0
     for seed in range(8):
         draws = autoregressions(0.7, 1000, seed)
@@ -291,11 +294,13 @@ def test_long_runs_pass_and_short_ones_say_how_many_draws_they_want():
         assert not verdict.apart and not verdict.short and verdict.more == 0
         strict += (table["r_hat"] > 1.01).any()
     assert strict > 1
+    draws = autoregressions(0.82, 1000, 1)
+    assert not judge(diagnostics(draws), draws, 10).short
     assert verdict.largest_r_hat == pytest.approx(1.0365, abs=1e-4)
-    draws = autoregressions(0.9, 1000, 0)  # 210 effective draws, where 400 are wanted
+    draws = autoregressions(0.95, 1000, 0)  # 100 effective draws, where 400 are wanted
     verdict = judge(diagnostics(draws), draws, 10)
     assert not verdict.apart and len(verdict.short) >= 8
-    assert 700 < verdict.more < 2500
+    assert 2000 < verdict.more < 12000  # the worst of ten; 3,000 on average
 
 
 def test_levels_that_differ_are_not_called_short():
@@ -330,7 +335,7 @@ def test_each_problem_has_its_advice():
     ):
         assert words in text, words
     [short] = found.short
-    assert "the effective sample size is below 400 for hmm_gamma" in short
+    assert "the effective sample size is below 200 for hmm_gamma" in short
     assert f"about {found.more_draws:,} more draws in each chain at this rate" in short
     assert not found.ok and "Short: the effective" in str(found)
     assert found.divergences == int(groups["sample_stats"]["diverging"].sum())

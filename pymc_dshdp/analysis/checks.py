@@ -131,11 +131,12 @@ def check(idata, *, states=None):
 
     Notes
     -----
-    Chains are short if an effective sample size is below 100 per chain (Vehtari et al. 2021), or if
-    R-hat is above what it exceeds, for any of the quantities, in one run of a hundred that has this
-    effective size: 1.04 for four chains and ten quantities. They are apart if R-hat is above 1.1
-    and above what the effective sizes of the single chains, at least 25 each, allow. More than 1%
-    of draws with all states of the truncation in use is wrong.
+    Wanted is an effective sample size of 100 per chain (Vehtari et al. 2021). Chains are short if
+    its estimate is below half of that, as the least of many estimates may be by chance alone, or if
+    R-hat is above what it exceeds, for any of the quantities, in one run of a hundred that has the
+    effective size wanted: 1.04 for four chains and ten quantities. They are apart if R-hat is above
+    1.1 and above what the effective sizes of the single chains, at least 25 each, allow. More than
+    1% of draws with all states of the truncation in use is wrong.
     """
     hidden = find_hidden(idata, states)
     names = hidden.z["chain"].values

@@ -107,6 +107,13 @@ class StateSummary:
         self._template = NDArray(model=model, vars=variables, test_point=start)
         self._chains = {}
 
+    def __repr__(self):
+        seen = ", ".join(f"{c}: {chain.draws:,}" for c, chain in sorted(self._chains.items()))
+        return (
+            f"StateSummary of {self.states!r}, {self._is_first.size:,} times in {self._n_states} "
+            f"states; draws by chain {{{seen}}}, every {self.every} kept"
+        )
+
     def __call__(self, trace, draw):
         """Take in one draw; ``pm.sample`` calls this."""
         if draw.tuning:
