@@ -5,7 +5,7 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
-from models import FAST
+from models import FAST, posterior, sample
 from pymc.step_methods.compound import CompoundStep
 from reference import monte_carlo_error
 from scipy import stats
@@ -254,3 +254,22 @@ def test_parameters_of_other_steps_are_redrawn(scales):
         np.testing.assert_array_equal(point[name], x)
     np.testing.assert_array_equal(after["sigma_log__"][:2], point["sigma_log__"][:2])
     assert (after["sigma_log__"][2:] != point["sigma_log__"][2:]).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+def test_sequential_and_parallel_chains_agree(start):
+    """Fails if what is summed out, or learnt, is not that of the process."""
+    model = scale_model()
+
+    def draws(**kwargs):
+        with model:
+            steps = [
+                dshdp.WeakLimitFFBS([model["z"]]),
+                dshdp.ConditionalNUTS([model["tau"], model["sigma"]], compile_kwargs=FAST),
+            ]
+        return posterior(sample(model, step=steps, draws=10, tune=20, **kwargs))
+
+    one, two = draws(cores=1), draws(cores=2, mp_ctx=start)
+    for name, x in one.items():
+        np.testing.assert_array_equal(x, two[name], err_msg=name)

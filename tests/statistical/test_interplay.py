@@ -12,6 +12,7 @@ from scipy import special
 from simulators import declare_prior, draw_paths, natural, prior_points, transition_matrices
 
 import pymc_dshdp as dshdp
+from pymc_dshdp._compat import begin_chain
 
 PATH = np.array([0, 0, 0, 1, 1, 2, 0, 0, 1, 1, 1, 1, 0, 2, 2, 1, 3, 3, 0, 0])
 LENGTHS = [13, 7]
@@ -266,4 +267,64 @@ def test_hyperprior_of_the_emissions(nuts):
     points = prior(20_000)
     names, independent = summary(points, simulate(points))
     chain = successive(shared, [*ours, nuts], as_point(model, prior(1)), simulate, 4_000)
+    assert_same_means(names, independent, summary(*chain)[1])
+
+
+@pytest.mark.slow
+def test_scale_of_each_state_by_nuts():
+    """Geweke's test of sigma_k ~ HalfNormal(tau), tau ~ Gamma(3, 3), with the metric learnt before.
+
+    Fails if the metric looks at sigma, or empty states keep theirs.
+    """
+    T = 12
+    with pm.Model() as model:
+        z = dshdp.HiddenStates("z", declare_prior("fixed", "given"), length=T)
+        tau = pm.Gamma("tau", 3.0, 3.0)
+        sigma = pm.HalfNormal("sigma", tau, shape=L)
+        pm.Normal("y", 0.0, sigma[z], observed=np.zeros(T))
+    [shared] = share_observations(model).values()
+    rng = np.random.default_rng(8)
+
+    def scales(points):
+        return np.exp(points["sigma_log__"])[np.arange(len(points["z"]))[:, None], points["z"]]
+
+    def simulate(points):
+        at = scales(points)
+        return at * rng.standard_normal(at.shape)
+
+    def prior(n):
+        points = prior_points(rng, n, "fixed", "given")
+        points["z"] = draw_paths(rng, natural(points), [T])
+        scale = rng.gamma(3.0, 1.0 / 3.0, n)
+        points["tau_log__"] = np.log(scale)
+        normal = np.abs(rng.standard_normal((n, L)))
+        points["sigma_log__"] = np.log(scale[:, None] * normal)
+        return points
+
+    def summary(points, y):
+        at, log_tau = np.log(scales(points)), points["tau_log__"]
+        mean = points["sigma_log__"].mean(axis=1)
+        used = np.array([np.unique(path).size for path in points["z"]])
+        out = {
+            "log tau": log_tau,
+            "(log tau)^2": log_tau**2,
+            "log sigma": mean,
+            "log tau x log sigma": log_tau * mean,
+            "log of sigmas in use": at.mean(axis=1),
+            "log sigma x log |data|": (at * np.log1p(np.abs(y))).mean(axis=1),
+            "states in use": used,
+            "states in use x log sigma": used * mean,
+        }
+        return list(out), np.array(list(out.values()), float).T
+
+    with model:
+        steps = [dshdp.WeakLimitFFBS([z])]
+        steps.append(dshdp.ConditionalNUTS([tau, sigma], compile_kwargs=NUMBA))
+    begin_chain(steps[1], np.random.default_rng(9), 130, 8_000)
+    steps[0].stop_tuning()
+    steps[0].rng = np.random.default_rng(10)
+    successive(shared, steps, as_point(model, prior(1)), simulate, 130)
+    steps[1].stop_tuning()
+    names, independent = summary(points := prior(20_000), simulate(points))
+    chain = successive(shared, steps, as_point(model, prior(1)), simulate, 8_000)
     assert_same_means(names, independent, summary(*chain)[1])
