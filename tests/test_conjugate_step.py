@@ -8,7 +8,6 @@ from emissions.family_models import (
     FAMILIES,
     NUMBERS,
     L,
-    T,
     build,
     hidden,
     normal_inverse_wishart,
@@ -120,11 +119,6 @@ def more_rows(z):
     pm.Poisson("y", pm.Gamma("rate", 1.0, 1.0, shape=L + 1)[z], observed=COUNTS[:, 0])
 
 
-def time_varying_scale(z):
-    scale = np.linspace(1.0, 2.0, T)
-    pm.Normal("y", pm.Normal("mean", shape=L)[z], scale, observed=NUMBERS[:, 0])
-
-
 def several_vectors(z):
     mean, covariance = NormalInverseWishart("g", S0=np.eye(2), n_states=L)
     y = NUMBERS[:, None] + np.arange(3.0)[:, None]
@@ -141,7 +135,6 @@ NOT_CONJUGATE = {
     shifted: "'y' does not use 'rate' as",
     lagged: "'y' does not use 'rate' as",
     more_rows: "'rate' does not have 3 rows",
-    time_varying_scale: "a parameter of 'y' varies other than with 'z'",
 }
 
 

@@ -25,8 +25,9 @@ from pymc_dshdp.graph.readers import in_values, point_function
 from pymc_dshdp.graph.walks import concrete_shape, has_op, unwrap
 from pymc_dshdp.kernels.slice import slice_sample
 from pymc_dshdp.likelihood.completed import completed
-from pymc_dshdp.likelihood.conjugate import NotConjugate, dependents, find_conjugate
+from pymc_dshdp.likelihood.conjugate import NotConjugate, dependents
 from pymc_dshdp.likelihood.families import Likelihood
+from pymc_dshdp.likelihood.regression import find_closed_form
 
 __all__ = [
     "ConditionalMatch",
@@ -102,7 +103,7 @@ def reasons(model):
         if not behind:
             continue
         try:
-            find_conjugate(model, rv)
+            find_closed_form(model, rv)
         except NotConjugate as closed:
             try:
                 find_conditional(model, rv)

@@ -183,6 +183,10 @@ class Match:
                 f"a parameter of {likelihood.name!r} varies other than with {z.name!r}"
             )
 
+    def term(self, model):
+        """Build the conditional."""
+        return ConjugateTerm(model, self)
+
     def _check_variable(self, model, theta, parameter, allowed):
         if theta is None or theta not in model.free_RVs or not has_op(theta, parameter.prior):
             raise NotConjugate(f"a parameter of {self.likelihood.name!r} lacks a conjugate prior")

@@ -1,5 +1,7 @@
 """Emission parameters drawn exactly from their conjugate conditionals."""
 
+import logging
+
 from pymc.model import modelcontext
 from pymc.step_methods.compound import Competence, StepMethodState
 from pymc.step_methods.state import dataclass_state
@@ -8,10 +10,13 @@ from pymc.util import get_random_generator, get_value_vars_from_user_vars
 from pymc_dshdp._compat import ChainStep
 from pymc_dshdp.emissions.base import families
 from pymc_dshdp.graph.walks import has_op
-from pymc_dshdp.likelihood.conjugate import ConjugateTerm, NotConjugate, find_conjugate
+from pymc_dshdp.likelihood.conjugate import NotConjugate
+from pymc_dshdp.likelihood.regression import find_closed_form
 from pymc_dshdp.steps._common import model_of, rehearse
 
 __all__ = ["ConjugateStep"]
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass_state
@@ -27,6 +32,11 @@ class ConjugateStep(ChainStep):
     variable, no Potential) depends on it. All L states are drawn, those without observations
     from the prior. Hyperparameters of the prior may be random variables; they stay with the
     steps that PyMC gives them.
+
+    So do the coefficients of a linear regression, ``pm.Normal("y", b0[z] + b1[z] * x, sigma)`` or
+    any other mean that is affine in ``theta[z]`` time by time, with ``pm.Normal`` or
+    ``pm.MvNormal`` priors; those of a state are drawn together, given the scale, which may be
+    anything.
 
     ``pm.sample()`` chooses this step by itself where a variable qualifies; give the variable to
     another step to switch it off: ``pm.sample(step=[pm.NUTS([rate])])``.
@@ -68,7 +78,7 @@ class ConjugateStep(ChainStep):
     ):
         model = modelcontext(model)
         values = get_value_vars_from_user_vars(vars, model)
-        self._terms = [ConjugateTerm(model, match) for match in _matches(model, values)]
+        self._terms = [match.term(model) for match in _matches(model, values)]
         self.vars = [v for term in self._terms for v in term.values]
         self.blocked = blocked
         self.rng = get_random_generator(rng)
@@ -90,8 +100,9 @@ class ConjugateStep(ChainStep):
         if model is None:
             return Competence.INCOMPATIBLE
         try:
-            find_conjugate(model, var)
-        except NotConjugate:
+            find_closed_form(model, var)
+        except NotConjugate as error:
+            _log.debug("%s: %s", var.name, error)
             return Competence.INCOMPATIBLE
         return Competence.IDEAL
 
@@ -104,7 +115,7 @@ def _matches(model, values):
             continue
         rv = model.values_to_rvs[value]
         try:
-            match = find_conjugate(model, rv)
+            match = find_closed_form(model, rv, [model.values_to_rvs[v] for v in left])
         except NotConjugate as error:
             raise ValueError(
                 f"ConjugateStep cannot draw {rv.name!r}: {error}. Leave it to PyMC's own steps."

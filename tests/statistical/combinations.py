@@ -114,9 +114,11 @@ BESIDE = [
     Combination("fixed", "given", "ffbs", "normal-scale", "one"),
     Combination("ds", "stick-breaking", "direct-kept", "normal-scale", "ragged"),
     Combination("hdp", "weak-limit", "ffbs", "negative-binomial", "ragged"),
+    Combination("fixed", "given", "ffbs", "regression", "one"),
 ]
 """The paper's model, whose prior of (phi, eta) lies on the midpoints of a grid; single trials;
-the normal-inverse-gamma prior, and a variance alone; parameters that are slice-sampled."""
+the normal-inverse-gamma prior, and a variance alone; parameters that are slice-sampled, and a
+regression."""
 
 EVERY = COVERING + BESIDE
 

@@ -223,6 +223,39 @@ class NormalScale(NormalVariance):
         return stats.norm.logpdf(y, mean, sigma).sum(axis=-1)
 
 
+class Regression:
+    """Intercept and slope of each state, drawn together given a scale for each, which is sliced."""
+
+    shape, dtype = (), float
+    scales = {"intercept": "natural", "slope": "natural", "sigma": "log"}
+    sliced = ("sigma",)
+    x = np.cos(np.arange(16.0))
+
+    def parameters():
+        intercept = pm.Normal("intercept", 0.5, 1.5, shape=L)
+        return intercept, pm.Normal("slope", -0.5, 1.0, shape=L), pm.LogNormal("sigma", shape=L)
+
+    def likelihood(z, y, intercept, slope, sigma):
+        pm.Normal("y", intercept[z] + slope[z] * Regression.x, sigma[z], observed=y)
+
+    def prior(rng, n):
+        return {
+            "intercept": rng.normal(0.5, 1.5, (n, L)),
+            "slope": rng.normal(-0.5, 1.0, (n, L)),
+            "sigma": rng.lognormal(0.0, 1.0, (n, L)),
+        }
+
+    def log_prior(intercept, slope, sigma):
+        density = stats.norm.logpdf(intercept, 0.5, 1.5) + stats.norm.logpdf(slope, -0.5, 1.0)
+        return density + stats.lognorm.logpdf(sigma, 1.0)
+
+    def simulate(rng, lengths, intercept, slope, sigma):
+        return rng.normal(intercept + slope * Regression.x, sigma)
+
+    def log_density(lengths, y, intercept, slope, sigma):
+        return stats.norm.logpdf(y, intercept + slope * Regression.x, sigma)
+
+
 class NegativeBinomial:
     """Mean and size, both slice-sampled; the table comes from the log-density graph."""
 
@@ -460,6 +493,7 @@ FAMILIES = {
     "normal-known-mean": NormalKnownMean,
     "normal-scale": NormalScale,
     "negative-binomial": NegativeBinomial,
+    "regression": Regression,
     "exponential": Exponential,
     "binomial": Binomial,
     "bernoulli": Bernoulli,

@@ -1,0 +1,223 @@
+"""Linear regressions by state: which are recognised, and their draws against least squares."""
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+from models import python_graphs
+from pymc.sampling.mcmc import assign_step_methods
+
+from emissions.family_models import NUMBERS, PATH, L, T, build
+from pymc_dshdp.likelihood.conjugate import NotConjugate
+from pymc_dshdp.likelihood.regression import RegressionTerm, find_regression
+from pymc_dshdp.steps import ConjugateStep, SliceEmissionStep
+
+X = np.random.default_rng(9).normal(size=(T, 2))
+Y = NUMBERS[:, 0]
+ONES = np.ones((T, 1))
+COVARIANCE = np.array([[2.0, 0.5], [0.5, 1.0]])
+C = 0.3  # an offset that is a random variable
+SCALE = np.array([0.5, 1.0, 2.0])
+
+
+@pytest.fixture(autouse=True)
+def python_mode(monkeypatch):
+    """Small graphs need no compiling here."""
+    python_graphs(monkeypatch)
+
+
+def two_variables(z):
+    b0 = pm.Normal("b0", 0.5, 2.0, shape=L)
+    b1 = pm.Normal("b1", 0.0, 1.5, shape=L)
+    pm.Normal("y", b0[z] + b1[z] * X[:, 0] - 3.0, SCALE[0], observed=Y)
+
+
+def sum_of_products(z):
+    b = pm.MvNormal("b", np.array([0.5, -0.5]), COVARIANCE, shape=(L, 2))
+    c = pm.Normal("c")
+    pm.Normal("y", c + (X * b[z]).sum(axis=-1), pm.math.constant(SCALE)[z], observed=Y)
+
+
+def columns_of_one(z):
+    b = pm.Normal("b", 0.5, np.array([2.0, 1.5]), shape=(L, 2))
+    pm.Normal("y", b[z, 0] + b[:, 1][z] * X[:, 0], np.linspace(0.5, 2.0, T), observed=Y)
+
+
+def product(z):
+    b = pm.Normal("b", 0.5, 2.0, shape=(L, 2))
+    a = pm.Normal("a", 0.0, 1.0, shape=L)
+    mean = a[z] + pt.matmul(X[:, None, :], b[z][:, :, None])[:, 0, 0]
+    pm.Normal("y", mean, 0.7, observed=Y)
+
+
+def dot_with_one_row(z):
+    b = pm.Normal("b", 0.5, 2.0, shape=(L, 2))
+    pm.Normal("y", pt.dot(b[z], np.array([1.0, -2.0])) / 2.0, 0.7, observed=Y)
+
+
+def two_columns(z):
+    b0 = pm.Normal("b0", 0.5, 2.0, shape=(L, 2))
+    b1 = pm.Normal("b1", 0.0, 1.5, shape=L)
+    mean = b0[z] + b1[z][:, None] * X
+    pm.Normal("y", mean, np.array([0.5, 1.5]), observed=NUMBERS)
+
+
+# The covariates of each column (T, C, P), offset, scales (T, C), prior mean and covariance (P).
+EXPECTED = {
+    two_variables: (np.hstack([ONES, X[:, :1]]), -3.0, 0.5, [0.5, 0.0], np.diag([4.0, 2.25])),
+    sum_of_products: (X, C, SCALE[PATH], [0.5, -0.5], COVARIANCE),
+    columns_of_one: (np.hstack([ONES, X[:, :1]]), 0.0, np.linspace(0.5, 2.0, T), [0.5, 0.5],
+                     np.diag([4.0, 2.25])),
+    product: (np.hstack([X, ONES]), 0.0, 0.7, [0.5, 0.5, 0.0], np.diag([4.0, 4.0, 1.0])),
+    dot_with_one_row: (ONES * [0.5, -1.0], 0.0, 0.7, [0.5, 0.5], np.diag([4.0, 4.0])),
+}  # fmt: skip
+
+
+def term_and_point(declare):
+    model = build(declare)
+    name = "b" if "b" in model.named_vars else "b0"
+    match = find_regression(model, model[name])
+    point = model.initial_point()
+    if "c" in point:
+        point["c"] = np.array(C)
+    return RegressionTerm(model, match), {**point, "z": PATH.astype(point["z"].dtype)}
+
+
+class Fixed:
+    """Stands for a generator whose normals are given."""
+
+    def __init__(self, noise):
+        self.noise = noise
+
+    def standard_normal(self, shape):
+        return np.broadcast_to(self.noise[:, None], shape)
+
+
+def assert_least_squares(term, point, x, residual, scale, prior_mean, prior, order):
+    """Mean and covariance of the draws, from the draws at noise 0 and at each unit vector."""
+    P = x.shape[-1]
+
+    def draw(noise):
+        new = term.draw(point, Fixed(noise))
+        return np.concatenate([new[name].reshape(L, -1) for name in order], axis=1)
+
+    centre = draw(np.zeros(P))
+    roots = np.stack([draw(e) - centre for e in np.eye(P)], axis=-1)
+    for k in range(L):
+        at = PATH == k
+        xk = x[at].reshape(-1, P) / scale[at].reshape(-1, 1)
+        yk = (residual[at] / scale[at]).ravel()
+        precision = np.linalg.inv(prior) + xk.T @ xk
+        mean = np.linalg.solve(precision, np.linalg.solve(prior, prior_mean) + xk.T @ yk)
+        np.testing.assert_allclose(centre[k], mean, rtol=1e-8, atol=1e-10)
+        covariance = np.linalg.inv(precision)
+        np.testing.assert_allclose(roots[k] @ roots[k].T, covariance, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("declare", EXPECTED, ids=lambda f: f.__name__)
+def test_draws_have_the_posterior_of_least_squares(declare):
+    """Fails if the offset or a weight is left out, or the prior counts per observation.
+
+    State 0 has one observation and state 2 none.
+    """
+    term, point = term_and_point(declare)
+    x, offset, scale, mean, prior = EXPECTED[declare]
+    scale = np.broadcast_to(scale, T)
+    order = [v.name for v in term.values]
+    assert_least_squares(term, point, x, Y - offset, scale, mean, prior, order)
+
+
+def test_several_columns():
+    term, point = term_and_point(two_columns)
+    x = np.zeros((T, 2, 3))
+    x[:, 0, 0] = x[:, 1, 1] = 1.0
+    x[:, :, 2] = X
+    scale = np.broadcast_to([0.5, 1.5], (T, 2))
+    prior = np.diag([4.0, 4.0, 2.25])
+    assert_least_squares(term, point, x, NUMBERS, scale, [0.5, 0.5, 0.0], prior, ["b0", "b1"])
+
+
+def scale_per_state(z):
+    b0 = pm.Normal("b0", 0.0, 2.0, shape=L)
+    b1 = pm.Normal("b1", pm.Normal("centre"), 2.0, shape=L)
+    sigma = pm.HalfNormal("sigma", 1.0, shape=L)
+    pm.Normal("y", b0[z] + b1[z] * X[:, 0], sigma[z], observed=Y)
+
+
+def test_automatic_assignment():
+    """Nothing of a switching regression is left to NUTS but the hyperparameter."""
+    methods = assign_step_methods(build(scale_per_state), None)[1]
+    assert sorted(v.name for v in methods[ConjugateStep]) == ["b0", "b1"]
+    assert [v.name for v in methods[SliceEmissionStep]] == ["sigma_log__"]
+
+
+def test_coefficient_beside_one_of_another_step():
+    """It is drawn given that one, which is part of the offset."""
+    model = build(two_variables)
+    step = ConjugateStep([model["b0"]], model=model, rng=1)
+    assert [v.name for v in step.vars] == ["b0"]
+    assert [v.name for v in ConjugateStep([model["b1"], model["b0"]], model=model).vars] == [
+        "b1",
+        "b0",
+    ]
+
+
+def square(z):
+    pm.Normal("y", pm.Normal("b", shape=L)[z] ** 2 * X[:, 0], 1.0, observed=Y)
+
+
+def exponential(z):
+    pm.Normal("y", pm.math.exp(pm.Normal("b", shape=L)[z]) * X[:, 0], 1.0, observed=Y)
+
+
+def over_times(z):
+    b = pm.Normal("b", shape=L)
+    pm.Normal("y", b[z] * X[:, 0] - (b[z] * X[:, 0]).mean(), 1.0, observed=Y)
+
+
+def mixed_by_a_matrix(z):
+    b = pm.Normal("b", shape=L)
+    pm.Normal("y", pt.dot(np.eye(T) + 0.1, b[z]), 1.0, observed=Y)
+
+
+def in_the_scale(z):
+    b = pm.Normal("b", shape=L)
+    pm.Normal("y", b[z] * X[:, 0], pm.math.exp(b[z]), observed=Y)
+
+
+def other_prior(z):
+    b = pm.Laplace("b", 0.0, 1.0, shape=L)
+    pm.Normal("y", b[z] * X[:, 0], 1.0, observed=Y)
+
+
+def not_by_state(z):
+    b = pm.Normal("b", shape=L)
+    pm.Normal("y", b[z] * X[:, 0] + b.sum(), 1.0, observed=Y)
+
+
+def reversed_times(z):
+    b = pm.Normal("b", shape=L)
+    pm.Normal("y", b[z][::-1] * X[:, 0], 1.0, observed=Y)
+
+
+NOT_LINEAR = [square, exponential, over_times, mixed_by_a_matrix, in_the_scale, other_prior,
+              not_by_state, reversed_times]  # fmt: skip
+
+
+@pytest.mark.parametrize("declare", NOT_LINEAR, ids=lambda f: f.__name__)
+def test_what_is_not_proved_linear(declare):
+    model = build(declare)
+    with pytest.raises(NotConjugate):
+        find_regression(model, model["b"])
+
+
+def test_product_of_two_coefficients_is_drawn_one_after_the_other():
+    """The mean is affine in each, but not in both together."""
+
+    def declare(z):
+        a, b = pm.Normal("a", shape=L), pm.Normal("b", shape=L)
+        pm.Normal("y", a[z] * b[z] * X[:, 0], 1.0, observed=Y)
+
+    model = build(declare)
+    for name in "ab":
+        assert [v.name for v in find_regression(model, model[name]).variables] == [name]
