@@ -3,6 +3,8 @@
 import arviz as az
 import numpy as np
 
+from pymc_dshdp.model.record import StatesRecord
+
 ARVIZ_0 = az.__version__.startswith("0.")
 
 
@@ -50,7 +52,10 @@ def dressed(z, L, rng, lengths=None, shuffle=True, name="z", dim="state", prior=
     lengths = np.array([z.shape[2]]) if lengths is None else np.asarray(lengths)
     return {
         "posterior": posterior,
-        "constant_data": {f"{name}_lengths": lengths, f"{name}_labels": k},
+        "constant_data": {
+            f"{name}_lengths": lengths,
+            f"{name}_record": recorded(name, L, dim=dim, prior=prior),
+        },
     }, {
         "coords": {
             dim: k if labels is None else labels,
@@ -66,10 +71,29 @@ def dressed(z, L, rng, lengths=None, shuffle=True, name="z", dim="state", prior=
             f"{prior}_pi_bar": [dim, f"{dim}_to"],
             "rate": [dim],
             "mu": [dim, "side"],
-            f"{name}_labels": [dim],
             f"{name}_lengths": [f"{name}_sequence"],
         },
     }
+
+
+def recorded(name, L, *, dim="state", prior="hmm", kind="DSHDP", kappa="constant"):
+    """Record that ``HiddenStates`` would have written of states with this prior."""
+    roles = {"beta": "beta", "pi_bar": "pi_bar", "pi_init": "pi_init", "alpha": "alpha"}
+    roles |= {"fractions": "v", "rho1": "rho1", "rho2": "rho2"}
+    if kappa != "none":
+        roles["kappa"] = "kappa" if kappa == "constant" else "kappa_mean"
+    return StatesRecord(
+        states=name,
+        lengths=f"{name}_lengths",
+        known=f"{name}_known",
+        prior=prior,
+        kind=kind,
+        dims=(dim, f"{dim}_to"),
+        n_states=L,
+        weights=None if kind == "FixedTransitions" else "weak-limit",
+        kappa=kappa,
+        variables={role: f"{prior}_{own}" for role, own in roles.items()},
+    ).to_bytes()
 
 
 def renumbered(values, order, axes):

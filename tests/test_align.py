@@ -9,7 +9,7 @@ import pymc as pm
 import pytest
 import xarray as xr
 from models import sample
-from results import dressed, from_groups, noisy_copies, renumbered, result, variables
+from results import dressed, from_groups, noisy_copies, recorded, renumbered, result, variables
 
 import pymc_dshdp as dshdp
 from pymc_dshdp._compat import group, group_names, with_groups
@@ -264,9 +264,9 @@ def test_what_may_hold_numbers_of_states_is_named():
 def test_priors_that_share_a_state_dimension_are_refused():
     """Fails if the states of two priors are matched as if they were the same."""
     idata, _ = two_priors(shared=True)
-    rows = idata["posterior"]["hmm_pi_bar"]
-    both = group(idata, "posterior").assign(other_pi_bar=rows)
-    shared = with_groups(idata, {"posterior": both})
+    record = xr.DataArray(recorded("z2", L, prior="other"), dims="record")
+    both = group(idata, "constant_data").assign(z2_record=record)
+    shared = with_groups(idata, {"constant_data": both})
     message = "the priors hmm, other share the state dimension 'state'.*give each prior a dimension"
     for use in (dshdp.align, lambda i: dshdp.check(i, states="z1")):
         with pytest.raises(ValueError, match=message):
@@ -285,17 +285,12 @@ def two_priors(shared):
     groups["posterior"]["z1"] = joint[..., :60]
     groups["constant_data"] = {
         "z1_lengths": np.array([60]),
-        "z1_labels": np.arange(L),
+        "z1_record": recorded("z1", L),
         "z2_lengths": np.array([60]),
-        "z2_labels": np.arange(L),
+        "z2_record": recorded("z2", L, dim=names[1], prior="hmm" if shared else "other"),
     }
     described["coords"]["time"] = np.arange(60)
-    described["dims"] |= {
-        "z1": ["time"],
-        "z2": ["time"],
-        "z1_labels": ["state"],
-        "z2_labels": [names[1]],
-    }
+    described["dims"] |= {"z1": ["time"], "z2": ["time"]}
     if shared:
         groups["posterior"]["z2"] = joint[..., 60:]
     else:
@@ -464,9 +459,9 @@ def doubtful_draws(means, stay, seed, T=220, draws=400):
             "z": renumbered(z[None], order[None], None).astype("int8"),
             "level": renumbered(level[None], order[None], (2,)),
         },
-        "constant_data": {"z_lengths": np.array([T]), "z_labels": np.arange(K)},
+        "constant_data": {"z_lengths": np.array([T]), "z_record": recorded("z", K)},
     }
-    dims = {"z": ["time"], "level": ["state"], "z_labels": ["state"], "z_lengths": ["sequence"]}
+    dims = {"z": ["time"], "level": ["state"], "z_lengths": ["sequence"]}
     return from_groups(groups, coords={"state": np.arange(K)}, dims=dims), z
 
 
@@ -517,15 +512,15 @@ def test_results_that_cannot_be_aligned(raw):
     groups, described = dressed(noisy_copies(TRUTH, (2, 4), 3, 0.02, rng), L, rng)
     with pytest.raises(ValueError, match="states='w' is not in the posterior; it has"):
         dshdp.align(raw, states="w")
-    del groups["constant_data"]["z_labels"], groups["posterior"]["hmm_pi_bar"]
-    with pytest.raises(ValueError, match="the state dimension of 'z' is not known"):
+    record = groups["constant_data"].pop("z_record")
+    with pytest.raises(ValueError, match="does not say which of its variables are hidden states"):
         dshdp.align(from_groups(groups, **described))
+    groups["constant_data"]["z_record"] = record
     groups["posterior"]["z"] = groups["posterior"]["z"] + 1.0
     with pytest.raises(ValueError, match="must hold integer labels, received dtype float64"):
         dshdp.align(from_groups(groups, **described))
     groups, described = dressed(noisy_copies(TRUTH, (2, 4), 3, 0.02, rng) + L, L + 9, rng)
-    groups["constant_data"]["z_labels"] = np.arange(3)
-    described["dims"]["z_labels"] = ["short"]
+    groups["constant_data"]["z_record"] = recorded("z", 3, dim="short")
     with pytest.raises(ValueError, match="must have labels 0 to 2, one for each entry of 'short'"):
         dshdp.align(from_groups(groups, **described))
 
@@ -554,4 +549,3 @@ def test_a_real_fit(fitted):
     rate = aligned["posterior"]["rate"].mean(("chain", "draw")).sel(state=["a", "b", "c"])
     np.testing.assert_allclose(rate.mean("cell"), [5.0, 20.0, 50.0], rtol=0.1)
     np.testing.assert_array_equal(aligned["alignment"]["z_consensus"], TRUTH)
-    assert "state" in aligned["constant_data"]["z_labels"].dims

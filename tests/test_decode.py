@@ -8,6 +8,7 @@ import pymc as pm
 import pytest
 import xarray as xr
 from models import posterior_of, python_graphs, sample
+from results import recorded
 from results import result as hand_made
 from scipy import stats
 from scipy.special import logsumexp
@@ -168,6 +169,11 @@ def test_state_probabilities_are_shares_of_draws(result):
     assert found.indexes["day"].equals(DAYS)
 
 
+def with_record(result, **changed):
+    record = ("record", recorded("z", 3, **changed))
+    return {**result, "constant_data": result["constant_data"].assign(z_record=record)}
+
+
 def test_self_persistence_probability(result):
     """Fails if switches count, or 1 - kappa is left out of the denominator."""
     found = dshdp.self_persistence_probability(result)
@@ -182,14 +188,16 @@ def test_self_persistence_probability(result):
     turned = {**result, "posterior": result["posterior"].transpose("state_to", "day", "state", ...)}
     xr.testing.assert_allclose(dshdp.self_persistence_probability(turned), found)
     xr.testing.assert_equal(dshdp.state_probabilities(turned), dshdp.state_probabilities(result))
-    with pytest.raises(ValueError, match="'hmm_kappa' is not in the posterior; keep it in var_na"):
-        dshdp.self_persistence_probability(
-            {**result, "posterior": result["posterior"].drop_vars("hmm_kappa")}
-        )
+    for names in (["hmm_kappa"], ["hmm_kappa", "hmm_phi"]):
+        with pytest.raises(ValueError, match="'hmm_kappa' is not in the posterior, the self-per"):
+            dshdp.self_persistence_probability(
+                {**result, "posterior": result["posterior"].drop_vars(names)}
+            )
     mean = result["posterior"].rename(hmm_kappa="hmm_kappa_mean")
+    varying = with_record(result, kappa="varies")
     with pytest.raises(ValueError, match="self-persistence of 'z' varies with time"):
-        dshdp.self_persistence_probability({**result, "posterior": mean})
-    hdp = {**result, "posterior": result["posterior"].drop_vars(["hmm_kappa", "hmm_phi"])}
+        dshdp.self_persistence_probability({**varying, "posterior": mean})
+    hdp = with_record(result, kind="HDP", kappa="none")
     np.testing.assert_array_equal(dshdp.self_persistence_probability(hdp)[[1, 8]], 0.0)
 
 

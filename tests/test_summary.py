@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from results import dressed, from_groups, noisy_copies, result, variables
+from results import dressed, from_groups, noisy_copies, recorded, result, variables
 from rich.console import Console
 
 import pymc_dshdp as dshdp
@@ -170,8 +170,7 @@ def test_a_given_number_of_states_is_no_truncation():
         3,
         np.random.default_rng(1),
     )
-    for name in ("hmm_beta", "hmm_alpha", "hmm_pi_init"):
-        del groups["posterior"][name]
+    groups["constant_data"]["z_record"] = recorded("z", 3, kind="FixedTransitions")
     fixed = from_groups(groups, **described)
     checked, table = dshdp.check(fixed), dshdp.summary(fixed)
     assert checked.truncated == table.truncated == 1.0
@@ -193,14 +192,13 @@ def test_summary_needs_the_transition_prior(exact):
         noisy_copies(TRUTH, (2, 5), 3, 0, np.random.default_rng(0)), L, np.random.default_rng(0)
     )
     del groups["posterior"]["hmm_pi_bar"]
-    with pytest.raises(ValueError, match="one variable named <prior>_pi_bar with dimensions"):
+    with pytest.raises(ValueError, match="'hmm_pi_bar' is not in the posterior, the switching r"):
         dshdp.summary(from_groups(groups, **described))
     groups["posterior"]["hmm_pi_bar"] = np.full((2, 5, L, L), 1 / L)
-    groups["posterior"]["hmm_phi"] = np.full((2, 5), 0.5)
     del groups["posterior"]["hmm_kappa"]
-    with pytest.raises(ValueError, match="'hmm_kappa' is not in the posterior; keep it in var_n"):
+    with pytest.raises(ValueError, match="'hmm_kappa' is not in the posterior, the self-persist"):
         dshdp.summary(from_groups(groups, **described))
-    del groups["posterior"]["hmm_phi"]  # as of HDP: no self-persistence
+    groups["constant_data"]["z_record"] = recorded("z", L, kind="HDP", kappa="none")
     found = dshdp.summary(from_groups(groups, **described))
     np.testing.assert_allclose(found.transition_matrix, 1 / L)
     assert "self_persistence" not in found.states

@@ -14,7 +14,7 @@ from pymc_dshdp.analysis.invariant import diagnostics, label_invariant
 from pymc_dshdp.analysis.modes import advice, table_of_modes
 from pymc_dshdp.analysis.numbering import match_states
 from pymc_dshdp.analysis.report import Report, rounded, table
-from pymc_dshdp.analysis.result import element_labels, find_hidden, is_truncation, state_labels
+from pymc_dshdp.analysis.result import element_labels, find_hidden, state_labels
 
 __all__ = ["Check", "check"]
 
@@ -159,7 +159,7 @@ def check(idata, *, states=None):
             "all, and state parameters after alignment mix states"
         )
     truncated = float((matching.sizes > 0).all(axis=-1).mean())
-    if truncated > LARGEST_TRUNCATED and is_truncation(idata, hidden):
+    if truncated > LARGEST_TRUNCATED and hidden.truncated:
         problems.append(
             f"{truncated:.1%} of the draws occupy all {hidden.n_states} states, so that the "
             f"truncation decides the result: raise n_states, to {2 * hidden.n_states} say"
@@ -257,10 +257,10 @@ def _aligned_parameters(idata, hidden, matching):
     before = matching.label_before[agreeing][:, :, kept]
     posterior = group(idata, "posterior")
     labels = state_labels(posterior, hidden)
+    ours = hidden.record.own("beta", "pi_init", "pi_bar")
     out = {}
     for name, variable in posterior.items():
-        ours = str(name).endswith(("_beta", "_pi_init", "_pi_bar"))
-        if ours or not {"chain", "draw", hidden.dim} <= set(variable.dims):
+        if name in ours or not {"chain", "draw", hidden.dim} <= set(variable.dims):
             continue
         if variable.dtype.kind not in "fiub":
             continue

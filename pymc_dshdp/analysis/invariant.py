@@ -6,7 +6,7 @@ import pandas as pd
 import xarray as xr
 
 from pymc_dshdp._compat import group
-from pymc_dshdp.analysis.result import find_hidden
+from pymc_dshdp.analysis.result import find_hidden, read_records
 from pymc_dshdp.kernels.segmentations import count_visits
 
 __all__ = ["diagnostics", "label_invariant"]
@@ -57,8 +57,9 @@ def label_invariant(idata, *, states=None):
             found = statistic(stats, name)
             if found is not None:
                 out[name] = found
+    heavy = set().union(*(r.own("rho1", "rho2") for r in read_records(idata).values()))
     for name, variable in posterior.items():
-        if str(name).endswith(("_rho1", "_rho2")):
+        if name in heavy:
             continue  # functions of phi and eta, with tails too heavy for a mean
         if set(variable.dims) == {"chain", "draw"} and np.issubdtype(variable.dtype, np.number):
             out[str(name)] = variable

@@ -15,6 +15,7 @@ from pymc_dshdp.analysis.consensus import (
     thinned,
 )
 from pymc_dshdp.analysis.parameters import learn, state_parameters
+from pymc_dshdp.analysis.result import read_records
 from pymc_dshdp.kernels.segmentations import disagreements, modal_path, occupancies, rename, votes
 
 __all__ = ["Matching", "match_states"]
@@ -75,7 +76,7 @@ def match_states(idata, hidden, reference=None, states=None):
     """
     first = hidden[0]
     posterior, L = group(idata, "posterior"), first.n_states
-    _check_one_prior(posterior, first.dim)
+    _check_one_prior(idata, first.dim)
     chains, draws = first.z.shape[:2]
     paths = [h.paths() for h in hidden]
     paths = paths[0] if len(paths) == 1 else np.hstack(paths)
@@ -108,13 +109,10 @@ def match_states(idata, hidden, reference=None, states=None):
     )
 
 
-def _check_one_prior(posterior, dim):
+def _check_one_prior(idata, dim):
     """Raise if the states of several priors share a dimension: each has its own numbering."""
-    priors = [
-        str(name).removesuffix("_pi_bar")
-        for name, variable in posterior.items()
-        if str(name).endswith("_pi_bar") and {dim, f"{dim}_to"} <= set(variable.dims)
-    ]
+    records = read_records(idata).values()
+    priors = list(dict.fromkeys(r.prior for r in records if r.dims[0] == dim))
     if len(priors) > 1:
         raise ValueError(
             f"the priors {', '.join(priors)} share the state dimension {dim!r}, so that the result "
@@ -185,7 +183,7 @@ def _canonical_order(posterior, hidden, sizes, entered):
     """
     own = {"chain", "draw", hidden.dim}
     names = [name for name, variable in posterior.items() if set(variable.dims) == own]
-    names.sort(key=lambda name: not str(name).endswith("_beta"))
+    names.sort(key=lambda name: name not in hidden.record.own("beta"))
     columns = (posterior[name].transpose("chain", "draw", hidden.dim) for name in names)
     keys = [-column.values.reshape(sizes.shape).astype(float) for column in columns]
     return np.lexsort((*reversed(keys), entered, -sizes), axis=1)

@@ -24,6 +24,7 @@ from pymc_dshdp.distributions._common import core
 from pymc_dshdp.distributions.path import NOTHING_KNOWN
 from pymc_dshdp.emissions.autoregression import SwitchingVARRV
 from pymc_dshdp.graph.walks import concrete_shape, densities, has_op, is_cast
+from pymc_dshdp.likelihood.completed import split_observation
 from pymc_dshdp.likelihood.missing import is_missing_observation
 from pymc_dshdp.likelihood.observed import refuse_fractions
 
@@ -138,8 +139,8 @@ def rebuilt(graphs, memo, leaves):
 
 def original_name(model, rv):
     """Name under which a variable was declared: masked data make it ``name_observed``."""
-    name = rv.name.removesuffix("_observed")
-    return name if f"{name}_unobserved" in model.named_vars else rv.name
+    split = split_observation(model, rv)
+    return rv.name if split is None else split.name
 
 
 def _whole(rv):

@@ -16,9 +16,9 @@ def state_parameters(posterior, hidden):
 
     Elements that are the same in all draws, or not finite in some, tell nothing and are left out.
     """
-    columns = []
+    columns, own = [], hidden.record.own("beta", "pi_init")
     for name, variable in posterior.items():
-        weights = str(name).endswith(("_beta", "_pi_init")) or f"{hidden.dim}_to" in variable.dims
+        weights = name in own or f"{hidden.dim}_to" in variable.dims
         if weights or variable.dtype.kind not in "fiu":
             continue
         if {"chain", "draw", hidden.dim} <= set(variable.dims):

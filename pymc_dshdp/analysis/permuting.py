@@ -44,7 +44,7 @@ def permuted(dataset, hidden, copies, label_before):
         if name in copies:
             changed[name] = _renumbered(variable, numbers)
             continue
-        if variable.dims[2:] == (f"{dim}_stick",):
+        if name in hidden[0].record.own("fractions"):
             changed[name] = _broken_anew(variable, label_before)
             continue
         for axis in (dim, f"{dim}_to"):

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_dshdp._compat import group
+from pymc_dshdp.model.record import StatesRecord, records_of
 
 __all__ = [
     "Hidden",
@@ -15,8 +16,8 @@ __all__ = [
     "find_prior",
     "find_states",
     "hidden_variables",
-    "is_truncation",
     "read_posterior",
+    "read_records",
     "state_labels",
 ]
 
@@ -37,6 +38,8 @@ class Hidden(NamedTuple):
         Lengths of the sequences laid end to end in the other dimensions of z.
     known : ndarray of shape (T,)
         Labels that were known, -1 elsewhere.
+    record : StatesRecord
+        What the model wrote of them and of their prior.
     """
 
     name: str
@@ -45,6 +48,12 @@ class Hidden(NamedTuple):
     z: object
     lengths: np.ndarray
     known: np.ndarray
+    record: StatesRecord
+
+    @property
+    def truncated(self):
+        """Whether L is the truncation of a prior with weights, and not the number of states."""
+        return self.record.weights is not None
 
     @property
     def dims(self):
@@ -74,14 +83,29 @@ def read_posterior(idata):
         ) from None
 
 
+def read_records(idata):
+    """Read the records of the hidden states of a result, by name.
+
+    Raises
+    ------
+    ValueError
+        If there are none: nothing else says which variables are states, and of which prior.
+    """
+    read_posterior(idata)
+    found = records_of(group(idata, "constant_data")) if "constant_data" in idata else {}
+    if not found:
+        raise ValueError(
+            "the result does not say which of its variables are hidden states: HiddenStates writes "
+            "that into the group constant_data, as '<states>_record'. Keep this group with the "
+            "posterior; a result of another model has none"
+        )
+    return found
+
+
 def hidden_variables(idata):
-    """Names of the hidden-state variables of a result, by their constant data."""
+    """Names of the hidden-state variables in the posterior of a result."""
     posterior = read_posterior(idata)
-    if "constant_data" not in idata:
-        return []
-    constants = [str(name) for name in group(idata, "constant_data")]
-    names = [name.removesuffix("_lengths") for name in constants if name.endswith("_lengths")]
-    return [name for name in names if name in posterior]
+    return [name for name in read_records(idata) if name in posterior]
 
 
 def find_states(idata, states=None):
@@ -102,19 +126,22 @@ def find_states(idata, states=None):
     if states is None:
         if len(found) != 1:
             raise ValueError(
-                f"states must name the hidden-state variable; the result has {found or 'none'}"
+                f"states must name the hidden-state variable; the posterior has {found or 'none'}"
+                f" of those declared, {sorted(read_records(idata))}"
             )
         return found[0]
-    if states not in read_posterior(idata):
-        raise ValueError(f"states={states!r} is not in the posterior; it has {found or 'none'}")
+    if states not in found:
+        what = (
+            "no hidden-state variable"
+            if states in read_posterior(idata)
+            else "not in the posterior"
+        )
+        raise ValueError(f"states={states!r} is {what}; it has {found or 'none'}")
     return states
 
 
 def find_hidden(idata, states=None):
     """Read a hidden-state variable of a result, its state dimension and its sequences.
-
-    The state dimension is that of constant data ``<states>_labels``; in a result without it, the
-    only dimension ``d`` for which some variable has both ``d`` and ``d_to``.
 
     Parameters
     ----------
@@ -129,11 +156,11 @@ def find_hidden(idata, states=None):
     Raises
     ------
     ValueError
-        If the variable, its dimension or its sequences cannot be found or contradict each other.
+        If the variable or its record cannot be found, or contradict each other.
     """
     name = find_states(idata, states)
-    posterior = group(idata, "posterior")
-    z = posterior[name]
+    record = read_records(idata)[name]
+    z = group(idata, "posterior")[name]
     if not {"chain", "draw"} <= set(z.dims) or z.ndim < 3:
         raise ValueError(
             f"{name!r} must have dimensions chain, draw and time, received {z.dims}; give the "
@@ -144,61 +171,39 @@ def find_hidden(idata, states=None):
         raise ValueError(f"{name!r} must hold integer labels, received dtype {z.dtype}")
     if z.size == 0:
         raise ValueError(f"{name!r} is empty, received shape {z.shape}")
-    dim, n_states = _state_dim(idata, posterior, name)
+    dim, n_states = record.dims[0], record.n_states
     low, high = int(z.min()), int(z.max())
     if low < 0 or high >= n_states:
         raise ValueError(
             f"{name!r} must have labels 0 to {n_states - 1}, one for each entry of {dim!r}; "
             f"received {low} to {high}"
         )
-    return Hidden(name, dim, n_states, z, _lengths(idata, name, z), _known(idata, name, z))
+    constants = group(idata, "constant_data")
+    lengths, known = _lengths(constants, record, z), _known(constants, record, z)
+    return Hidden(name, dim, n_states, z, lengths, known, record)
 
 
-def _state_dim(idata, posterior, name):
-    """Name and size of the state dimension."""
-    if "constant_data" in idata:
-        labels = group(idata, "constant_data").get(f"{name}_labels")
-        if labels is not None:
-            return str(labels.dims[0]), labels.size
-    found = {
-        dim
-        for variable in posterior.values()
-        for dim in map(str, variable.dims)
-        if f"{dim}_to" in variable.dims
-    }
-    if len(found) != 1:
-        raise ValueError(
-            f"the state dimension of {name!r} is not known: the result has no constant data "
-            f"'{name}_labels', and the dimensions d for which a variable has d and d_to are "
-            f"{sorted(found)}, where there should be one"
-        )
-    dim = found.pop()
-    return dim, posterior.sizes[dim]
-
-
-def _lengths(idata, name, z):
+def _lengths(constants, record, z):
     T = int(np.prod(z.shape[2:]))
-    lengths = None
-    if "constant_data" in idata:
-        lengths = group(idata, "constant_data").get(f"{name}_lengths")
+    lengths = constants.get(record.lengths)
     if lengths is not None and int(lengths.sum()) == T:
         return lengths.values.astype(np.int64).ravel()
     if z.ndim > 3:  # a rectangular batch is its own record
         return np.full(T // z.shape[-1], z.shape[-1], np.int64)
-    if lengths is None or lengths.size == 1:
+    if lengths is not None and lengths.size == 1:
         return np.array([T], np.int64)
+    found = "none" if lengths is None else f"a sum of {int(lengths.sum())}"
     raise ValueError(
-        f"'{name}_lengths' must add up to the {T} time points of {name!r}, received a sum of "
-        f"{int(lengths.sum())}"
+        f"{record.lengths!r} must add up to the {T} time points of {record.states!r}, received "
+        f"{found}"
     )
 
 
-def _known(idata, name, z):
+def _known(constants, record, z):
     T = int(np.prod(z.shape[2:]))
-    if "constant_data" in idata:
-        known = group(idata, "constant_data").get(f"{name}_known")
-        if known is not None and known.size == T:
-            return known.values.ravel().astype(np.int64)
+    known = constants.get(record.known)
+    if known is not None and known.size == T:
+        return known.values.ravel().astype(np.int64)
     return np.full(T, -1)
 
 
@@ -235,7 +240,7 @@ class Prior(NamedTuple):
 
 
 def find_prior(idata, hidden):
-    """Find the transition prior of a hidden-state variable in the posterior.
+    """Read the transition prior of a hidden-state variable from the posterior.
 
     Parameters
     ----------
@@ -249,46 +254,25 @@ def find_prior(idata, hidden):
     Raises
     ------
     ValueError
-        If the switching rows or kappa are not in the posterior, or if several priors have the
-        state dimension.
+        If the switching rows, or the self-persistence that the prior has, are not in the posterior.
     """
-    posterior = group(idata, "posterior")
-    axes = {"chain", "draw", hidden.dim, f"{hidden.dim}_to"}
-    names = [
-        str(name).removesuffix("_pi_bar")
-        for name, variable in posterior.items()
-        if str(name).endswith("_pi_bar") and set(variable.dims) == axes
-    ]
-    if len(names) != 1:
-        raise ValueError(
-            f"there should be one variable named <prior>_pi_bar with dimensions {hidden.dim!r} and "
-            f"'{hidden.dim}_to' in the posterior, the switching rows of {hidden.name!r}; found "
-            f"{[f'{name}_pi_bar' for name in names] or 'none'}. Keep it in var_names of pm.sample, "
-            "and give each prior a state dimension of its own"
-        )
-    [name] = names
-    order = ("chain", "draw", hidden.dim)
-    kappa = posterior.get(f"{name}_kappa", posterior.get(f"{name}_kappa_mean"))
-    if kappa is None and f"{name}_phi" in posterior:
-        raise ValueError(
-            f"'{name}_kappa' is not in the posterior; keep it in var_names of pm.sample"
-        )
-    varies = False
-    if kappa is not None:
-        over_time = set(kappa.dims) - set(order)
-        varies = bool(over_time) or f"{name}_kappa" not in posterior
-        kappa = kappa.mean(over_time).transpose(*order)
-    rows = posterior[f"{name}_pi_bar"].transpose(*order, f"{hidden.dim}_to")
-    return Prior(name, kappa, rows, varies)
+    posterior, record = group(idata, "posterior"), hidden.record
+    dim, dim_to = record.dims
 
+    def stored(role, what):
+        name = record.variables[role]
+        if name not in posterior:
+            raise ValueError(
+                f"{name!r} is not in the posterior, the {what} of {hidden.name!r}; keep it in "
+                "var_names of pm.sample"
+            )
+        return posterior[name]
 
-def is_truncation(idata, hidden):
-    """Whether L is the truncation of a prior with weights, and not the number of states itself."""
-    own = {"chain", "draw", hidden.dim}
-    return any(
-        str(name).endswith("_beta") and set(variable.dims) == own
-        for name, variable in group(idata, "posterior").items()
-    )
+    kappa = None
+    if record.kappa != "none":
+        kappa = stored("kappa", "self-persistence").transpose("chain", "draw", dim)
+    rows = stored("pi_bar", "switching rows").transpose("chain", "draw", dim, dim_to)
+    return Prior(record.prior, kappa, rows, record.kappa == "varies")
 
 
 def state_labels(posterior, hidden):

@@ -14,7 +14,6 @@ from pymc_dshdp.analysis.report import Report, interval, rounded, table
 from pymc_dshdp.analysis.result import (
     element_labels,
     find_prior,
-    is_truncation,
     state_labels,
 )
 from pymc_dshdp.kernels.segmentations import count_visits, occupancies
@@ -198,7 +197,7 @@ def summary(idata, *, states=None, prob=None):
         diagnostics=diagnostics(label_invariant(idata, states=hidden.name)),
         main=coordinate[main].tolist(),
         n_states=hidden.n_states,
-        is_truncation=is_truncation(idata, hidden),
+        is_truncation=hidden.truncated,
         truncated=float(occupied.all(axis=1).mean()),
         prob=prob,
         shape=(*hidden.z.shape[:2], len(hidden.lengths), paths.shape[1]),
@@ -285,7 +284,7 @@ def transitions_frame(prior, occupied, main, labels, level):
 
 def _parameters_frame(posterior, hidden, prior, occupied, main, coordinate, level):
     rows, keys = [], []
-    own = {f"{prior.name}_{role}" for role in ("beta", "kappa", "pi_init", "pi_bar")}
+    own = hidden.record.own("beta", "kappa", "pi_init", "pi_bar")
     for name, variable in posterior.items():
         if name in own or hidden.dim not in variable.dims:
             continue

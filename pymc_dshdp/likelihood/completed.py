@@ -18,7 +18,7 @@ from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor
 
 from pymc_dshdp.graph.walks import has_op
 
-__all__ = ["OBSERVED", "UNOBSERVED", "Completed", "completed"]
+__all__ = ["OBSERVED", "UNOBSERVED", "Completed", "completed", "split_observation"]
 
 OBSERVED, UNOBSERVED = "_observed", "_unobserved"
 
@@ -44,6 +44,36 @@ class Completed(NamedTuple):
     parts: tuple
 
 
+class Split(NamedTuple):
+    """A masked observation as PyMC splits it: its name, two parts and what joins them."""
+
+    name: str
+    observed: Variable
+    unobserved: Variable
+    joined: Variable
+
+
+def split_observation(model, part):
+    """Find the split observation that a variable is a part of, or None.
+
+    The names alone do not tell: a latent variable may be called ``y_unobserved``. The observed and
+    the free part must be there, and the Deterministic of the whole must be put together of both.
+    """
+    suffix = next((s for s in (UNOBSERVED, OBSERVED) if str(part.name).endswith(s)), None)
+    if suffix is None:
+        return None
+    name = part.name.removesuffix(suffix)
+    observed, unobserved, joined = (
+        model.named_vars.get(n) for n in (name + OBSERVED, name + UNOBSERVED, name)
+    )
+    if observed not in model.observed_RVs or unobserved not in model.free_RVs:
+        return None
+    if joined not in model.deterministics:
+        return None
+    both = {observed, unobserved} <= set(ancestors([joined], blockers=model.basic_RVs))
+    return Split(name, observed, unobserved, joined) if both else None
+
+
 def completed(model, part):
     """Put together the likelihood that a variable is a part of.
 
@@ -58,15 +88,10 @@ def completed(model, part):
         None if the variable is no part of a masked observation, or one whose parameters cannot
         be told from the graph.
     """
-    suffix = next((s for s in (UNOBSERVED, OBSERVED) if str(part.name).endswith(s)), None)
-    if suffix is None:
+    split = split_observation(model, part)
+    if split is None:
         return None
-    name = part.name.removesuffix(suffix)
-    observed, unobserved, joined = (
-        model.named_vars.get(n) for n in (name + OBSERVED, name + UNOBSERVED, name)
-    )
-    if observed not in model.observed_RVs or unobserved not in model.free_RVs or joined is None:
-        return None
+    _, observed, unobserved, joined = split
     if has_op(unobserved, PartialObservedRV):
         rv, mask = unobserved.owner.inputs
         mask = np.asarray(mask.data) if isinstance(mask, Constant) else None

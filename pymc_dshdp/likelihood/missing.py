@@ -12,13 +12,14 @@ from pymc.pytensorf import compile as compile_pymc
 from pymc.pytensorf import find_rng_nodes, reseed_rngs
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant
-from pytensor.graph.traversal import ancestors, explicit_graph_inputs
+from pytensor.graph.traversal import ancestors, explicit_graph_inputs, graph_inputs
 from pytensor.tensor.random.op import RNGConsumerOp
+from pytensor.tensor.subtensor import AdvancedSubtensor
 
 from pymc_dshdp.distributions import HiddenPathRV
 from pymc_dshdp.graph.readers import in_values
 from pymc_dshdp.graph.walks import densities, has_op
-from pymc_dshdp.likelihood.completed import UNOBSERVED
+from pymc_dshdp.likelihood.completed import UNOBSERVED, split_observation
 from pymc_dshdp.likelihood.partial import PartialNormal, has_marginal_density
 
 __all__ = ["MissingValues", "is_missing_observation"]
@@ -29,11 +30,15 @@ def is_missing_observation(rv):
 
     Rows of a multivariate observation that are missing in part are if it is ``pm.MvNormal``. Of
     others the missing entries stay with the step that PyMC gives them, and z is drawn given them.
+    Told from the variable alone, as a step is asked for it: its name, and parameters that a
+    constant mask is taken of. ``MissingValues`` sees the model too.
     """
     if rv.name is None or not rv.name.endswith(UNOBSERVED):
         return False
     if has_op(rv, PartialObservedRV):
         return has_marginal_density(rv)
+    if not any(_masked(parameter) for parameter in rv.owner.inputs):
+        return False
     behind = list(rv.owner.inputs)
     while behind:
         node = behind.pop()
@@ -42,6 +47,13 @@ def is_missing_observation(rv):
         if node.owner is not None and not has_op(node, RNGConsumerOp):
             behind += node.owner.inputs
     return False
+
+
+def _masked(parameter):
+    """Whether elements of a parameter are taken by a constant index."""
+    if not has_op(parameter, AdvancedSubtensor):
+        return False
+    return all(isinstance(v, Constant) for v in graph_inputs(parameter.owner.inputs[1:]))
 
 
 class MissingValues:
@@ -67,6 +79,11 @@ class MissingValues:
         for rv in model.free_RVs:
             blockers = [v for v in model.basic_RVs if v is not rv]
             if is_missing_observation(rv) and set(states) & set(ancestors([rv], blockers)):
+                if split_observation(model, rv) is None:
+                    raise ValueError(
+                        f"{rv.name!r} has the name and the form of the missing part of an "
+                        "observation, but the model has no such observation; give it another name"
+                    )
                 self.rvs.append(rv)
         _refuse_dependents(model, self.rvs)
         whole = [rv for rv in self.rvs if not has_op(rv, PartialObservedRV)]

@@ -56,7 +56,7 @@ class StickyHDP(TransitionPrior):
             pm.Deterministic(self._name("rho1"), self.phi * self.s),
             pm.Deterministic(self._name("rho2"), (1.0 - self.phi) * self.s),
         )
-        self.kappa = StickyPersistence(
+        self.kappa = self._recorded_kappa = StickyPersistence(
             self._name("kappa"), self.phi, self.s, shape=self.n_states, dims=self.dims[0]
         )
         self._declare_weights(weights)

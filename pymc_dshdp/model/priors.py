@@ -17,6 +17,7 @@ from pymc_dshdp.graph.walks import depends_on_random_variables, support
 __all__ = ["DSHDP", "TransitionPrior"]
 
 WEIGHTS = ("weak-limit", "stick-breaking")
+ROLES = ("gamma", "alpha", "s", "phi", "eta", "beta", "fractions", "pi_bar", "pi_init")
 
 
 def tag(rv, name, role):
@@ -86,6 +87,10 @@ class TransitionPrior:
     phi, eta : scalar tensors
     rho : tuple of two scalar tensors
         (rho1, rho2).
+    weights : str
+        As given.
+    fractions : tensor of shape (L - 1,)
+        Stick fractions v.
     pi_bar : tensor of shape (L, L)
     pi_init : tensor of shape (L,)
 
@@ -94,7 +99,8 @@ class TransitionPrior:
     What a prior does not have is None.
     """
 
-    gamma = alpha = beta = kappa = phi = eta = rho = None
+    gamma = alpha = beta = kappa = phi = eta = rho = weights = fractions = None
+    _recorded_kappa = None
 
     def __init__(self, name, n_states, dims):
         if not isinstance(name, str) or not name:
@@ -108,6 +114,22 @@ class TransitionPrior:
 
     def __repr__(self):
         return f"{type(self).__name__}({self.name!r}, n_states={self.n_states})"
+
+    def variables(self) -> dict:
+        """Names of the prior's variables in the model, by their role, for the record of a result.
+
+        Hyperparameters that were given have the name that they were given. Left out are numbers,
+        and what the prior does not have.
+        """
+        rho1, rho2 = self.rho or (None, None)
+        nodes = {role: getattr(self, role, None) for role in ROLES}
+        nodes |= {"rho1": rho1, "rho2": rho2, "kappa": self._recorded_kappa}
+        known = self.model.named_vars
+        return {
+            role: node.name
+            for role, node in nodes.items()
+            if node is not None and node.name is not None and known.get(node.name) is node
+        }
 
     def _name(self, role):
         return f"{self.name}_{role}"
@@ -184,7 +206,7 @@ class TransitionPrior:
         self.alpha = self._declared("alpha", alpha, lambda n: pm.Gamma(n, 1.0, 0.01))
 
     def _declare_weights(self, weights):
-        dim = self.dims[0]
+        dim, self.weights = self.dims[0], weights
         if weights == "weak-limit":
             self.beta = SymmetricWeights(
                 self._name("beta"), self.gamma, self.n_states, dims=dim, default_transform=None
@@ -193,11 +215,11 @@ class TransitionPrior:
             stick = f"{dim}_stick"
             if stick not in self.model.coords:
                 self.model.add_coord(stick, self.model.coords[dim][:-1])
-            fractions = StickFractions(
+            self.fractions = StickFractions(
                 self._name("v"), self.gamma, shape=self.n_states - 1, dims=stick
             )
             self.beta = pm.Deterministic(
-                self._name("beta"), stick_breaking_weights(fractions), dims=dim
+                self._name("beta"), stick_breaking_weights(self.fractions), dims=dim
             )
 
     def _no_persistence(self):
@@ -243,10 +265,11 @@ class TransitionPrior:
         """Take a kappa; ``GridRhoStep`` draws independent free components."""
         self.kappa = kappa
         name = self._name("kappa" if kappa.type.ndim == 1 else "kappa_mean")
-        if name not in self.model.named_vars:
+        self._recorded_kappa = kappa
+        if self.model.named_vars.get(name) is not kappa:
             over_time = list(range(kappa.type.ndim - 1))
             mean = kappa.mean(over_time) if over_time else kappa
-            pm.Deterministic(name, mean, dims=self.dims[0])
+            self._recorded_kappa = pm.Deterministic(name, mean, dims=self.dims[0])
         if kappa in self.model.free_RVs and kappa.owner.op.ndim_supp == 0 and kappa.type.ndim == 1:
             tag(kappa, self.name, "kappa")
 

@@ -11,6 +11,7 @@ from pytensor.graph.basic import Constant, Variable
 from pymc_dshdp.distributions import HiddenPath
 from pymc_dshdp.distributions.path import UNKNOWN
 from pymc_dshdp.model.priors import TransitionPrior, tag
+from pymc_dshdp.model.record import StatesRecord
 
 __all__ = ["HiddenStates"]
 
@@ -237,9 +238,9 @@ def HiddenStates(
     TensorVariable
         int8, int16 or int32 by the number of states, of shape (T,) or (n_sequences, T). The
         sequence lengths are registered as constant data ``name_lengths`` (the lengths at this
-        moment, where they are symbolic), and the labels along the state dimension as
-        ``name_labels``, so that a result tells which dimension its states have; what is known, as
-        ``name_known`` (-1 elsewhere), and ``initial_states`` as ``name_initial_states``.
+        moment, where they are symbolic); what is known, as ``name_known`` (-1 elsewhere);
+        ``initial_states`` as ``name_initial_states``; and as ``name_record`` what those that read
+        results must know of the states and their prior.
 
     Raises
     ------
@@ -275,10 +276,10 @@ def HiddenStates(
         dims=dims,
         dtype=_states_dtype(prior.n_states),
     )
-    pm.Data(f"{name}_lengths", np.tile(now, repeats), dims=f"{name}_sequence")
-    pm.Data(f"{name}_labels", np.arange(prior.n_states), dims=prior.dims[0])
-    if known is not None:
-        pm.Data(f"{name}_known", known, dims=dims)
+    data = pm.Data(f"{name}_lengths", np.tile(now, repeats), dims=f"{name}_sequence")
+    known = None if known is None else pm.Data(f"{name}_known", known, dims=dims)
+    record = StatesRecord.of(z, prior, lengths=data, known=known)
+    pm.Data(f"{name}_record", record.to_bytes())
     if initial_states is not None:
         pm.Data(f"{name}_initial_states", initial_states, dims=dims)
     return tag(z, prior.name, "states")

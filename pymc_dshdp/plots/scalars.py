@@ -4,7 +4,7 @@ import numpy as np
 import pymc as pm
 
 from pymc_dshdp._compat import group
-from pymc_dshdp.analysis.result import find_hidden, read_posterior
+from pymc_dshdp.analysis.result import find_hidden, read_posterior, read_records
 from pymc_dshdp.kernels.segmentations import occupancies
 from pymc_dshdp.plots.style import COLOURS, axes
 
@@ -40,7 +40,9 @@ def plot_hyperparameters(idata, *, model=None, var_names=None, ax=None):
     posterior = read_posterior(idata)
     scalars = [str(n) for n, v in posterior.items() if set(v.dims) == {"chain", "draw"}]
     if var_names is None:
-        var_names = [n for role in ROLES for n in scalars if n.endswith(f"_{role}")]
+        records = read_records(idata).values()
+        named = (r.variables.get(role) for role in ROLES for r in records)
+        var_names = [name for name in dict.fromkeys(named) if name in scalars]
     unknown = [name for name in var_names if name not in scalars]
     if unknown or not var_names:
         raise ValueError(

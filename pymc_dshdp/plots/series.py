@@ -133,14 +133,22 @@ def _data(idata, hidden, data):
 
 
 def _with_gaps(observed, posterior):
-    """Series that PyMC keeps in parts because values are missing, NaN where they are."""
+    """Series that PyMC keeps in parts because values are missing, NaN where they are.
+
+    ``y`` of the posterior is the series of the data ``y_observed`` only if ``y_unobserved`` is as
+    large as the rest, and the data are among what all draws have in common.
+    """
     out = {}
-    for part in observed:
+    for part, data in observed.items():
         name = str(part).removesuffix("_observed")
-        if name != part and name in posterior:
-            draws = posterior[name].values.reshape(-1, *posterior[name].shape[2:])
-            imputed = (draws != draws[0]).any(axis=0)
-            out[name] = np.where(imputed, np.nan, draws[0].astype(float))
+        rest = posterior.get(f"{name}_unobserved")
+        if name == part or name not in posterior or rest is None:
+            continue
+        draws = posterior[name].values.reshape(-1, *posterior[name].shape[2:])
+        common = (draws == draws[0]).all(axis=0)
+        whole = common.size == data.size + rest[0, 0].size
+        if whole and np.isin(np.ravel(data), draws[0][common]).all():
+            out[name] = np.where(common, draws[0].astype(float), np.nan)
     return out
 
 

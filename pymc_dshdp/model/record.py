@@ -1,0 +1,117 @@
+"""What a result must know about its hidden states, written by the model and kept with the draws.
+
+``HiddenStates`` writes one record for each of its variables as constant data, which go wherever the
+draws go: through ``pm.sample`` and its relatives, NetCDF and Zarr, chains resumed or run elsewhere.
+Constant data are numbers, so that the record is JSON in bytes. Whatever reads a result reads the
+record; nothing is told from how variables are called.
+"""
+
+import json
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+__all__ = ["StatesRecord", "records_of"]
+
+MARK = b'{"pymc_dshdp":'
+VERSION = 1
+_KAPPA = ("constant", "varies")
+
+
+@dataclass(frozen=True)
+class StatesRecord:
+    """What is known of a hidden-state variable where it is declared.
+
+    Attributes
+    ----------
+    states : str
+        Its name; this and all names are those of the result, with the prefix of a named model.
+    lengths : str
+        Constant data that hold the lengths of its sequences.
+    known : str or None
+        Constant data that hold the known states.
+    prior, kind : str
+        Name and class of its transition prior.
+    dims : tuple of str
+        (state, state_to).
+    n_states : int
+        L.
+    weights : str or None
+        "weak-limit", "stick-breaking", or None where the prior has no weights.
+    kappa : {"none", "constant", "varies"}
+        Whether the prior has self-persistence, and whether it depends on time.
+    variables : dict of str
+        Names of the prior's variables by their role: "gamma", "alpha", "kappa", ... Where kappa
+        varies, the one of "kappa" is its mean over time.
+    """
+
+    states: str
+    lengths: str
+    known: str | None
+    prior: str
+    kind: str
+    dims: tuple
+    n_states: int
+    weights: str | None
+    kappa: str
+    variables: dict
+
+    @classmethod
+    def of(cls, z, prior, *, lengths, known):
+        """Record states just declared, with the constant data of their lengths and labels."""
+        variables = prior.variables()
+        return cls(
+            states=z.name,
+            lengths=lengths.name,
+            known=None if known is None else known.name,
+            prior=prior.name,
+            kind=type(prior).__name__,
+            dims=prior.dims,
+            n_states=prior.n_states,
+            weights=prior.weights,
+            kappa="none" if "kappa" not in variables else _KAPPA[prior.kappa.type.ndim > 1],
+            variables=variables,
+        )
+
+    def to_bytes(self) -> np.ndarray:
+        """Return the record as constant data, an array of uint8."""
+        text = json.dumps({"pymc_dshdp": VERSION, **asdict(self)}).encode()
+        return np.frombuffer(text, np.uint8).copy()
+
+    def own(self, *roles: str) -> set:
+        """Names of the prior's variables in some roles, of all without."""
+        return {name for role, name in self.variables.items() if not roles or role in roles}
+
+
+def records_of(constants) -> dict:
+    """Find the records among constant data, by the name of their states.
+
+    Parameters
+    ----------
+    constants : xarray.Dataset
+
+    Returns
+    -------
+    dict of StatesRecord
+    """
+    found = {}
+    for data in constants.values():
+        record = _read(data)
+        if record is not None:
+            found[record.states] = record
+    return found
+
+
+def _read(data):
+    if data.ndim != 1 or data.dtype.kind not in "iu" or data.size <= len(MARK):
+        return None
+    if data[: len(MARK)].values.tolist() != list(MARK):
+        return None
+    fields = json.loads(bytes(data.values.astype(np.uint8)))
+    version = fields.pop("pymc_dshdp")
+    if version != VERSION:
+        raise ValueError(
+            f"{data.name!r} was written in version {version} of the record of hidden states, and "
+            f"this package reads version {VERSION}"
+        )
+    return StatesRecord(**{**fields, "dims": tuple(fields["dims"])})
