@@ -31,8 +31,13 @@ def pairs():
     return {name: (posterior_of(model, draws=3), model) for name, model in models.items()}
 
 
-def test_scores_and_errors(pairs):
-    """Fails if differences are not paired, or increments do not start from the mean of draws."""
+@pytest.mark.parametrize("elements", [2**20, 60, 1])
+def test_scores_and_errors(pairs, elements, monkeypatch):
+    """Fails if differences are not paired, or increments do not start from the mean of draws.
+
+    Also if the blocks of draws, three, two and one or one at a time, are not taken together.
+    """
+    monkeypatch.setattr("pymc_dshdp.analysis.comparison.ELEMENTS", elements)
     table = dshdp.compare_held_out(pairs, observed={"y": TEST}, lengths=[20, 10])
     assert list(table.index) == ["near", "far"] and list(table["rank"]) == [0, 1]
     for name, (result, model) in pairs.items():

@@ -109,7 +109,8 @@ def test_missing_observations_say_nothing(result):
 def test_filter_states(model, result):
     """Fails if the score is the mean of the log densities instead of the log of the mean."""
     with model:  # the model of the context
-        found = dshdp.filter_states(result)
+        found = dshdp.filter_states(result, pointwise=True)
+    assert "log_predictive" not in dshdp.filter_states(result, model=model)
     smooth = dshdp.smooth(result, model=model)
     np.testing.assert_allclose(found["probability"][[4, 8]], smooth[[4, 8]], atol=1e-10)
     total = found["log_predictive"].sum("day")
@@ -285,7 +286,7 @@ def test_impossible_sequences():
     found = dshdp.smooth(result, model=model)
     np.testing.assert_allclose(found.sum("state"), 1.0)
     assert float(found[1, 0]) == 1.0
-    scores = dshdp.filter_states(result, model=model)["log_predictive"].values[0]
+    scores = dshdp.filter_states(result, model=model, pointwise=True)["log_predictive"].values[0]
     assert np.isfinite(scores[0]).all() and np.isneginf(scores[1, 1]) and np.isfinite(scores[1, 2])
     held_out = dshdp.held_out_log_likelihood(result, model=model)["log_likelihood"][0]
     np.testing.assert_allclose(held_out, np.add.reduceat(scores, [0, 2, 3], axis=1))

@@ -5,6 +5,7 @@ import pymc as pm
 import pytest
 import xarray as xr
 from models import python_graphs
+from results import recorded
 
 import pymc_dshdp as dshdp
 
@@ -102,9 +103,11 @@ def test_covariates(horizon):
     model = declare(lambda: pm.Data("x", x))
     found = dshdp.forecast(result, model=model, horizon=horizon, covariates={"x": future})
     np.testing.assert_allclose(found["y"], (found["z"] + 1) * future, atol=1e-6)
-    with pytest.raises(ValueError, match=r"but \['x'\], .* still have the times of shape \(7,\)"):
+    with pytest.raises(
+        ValueError, match="depend on the pm.Data 'x' along the times of .*give 'x' too"
+    ):
         dshdp.forecast(result, model=model, horizon=horizon)
-    with pytest.raises(ValueError, match="'y' does not fit .* pass forecast_model="):
+    with pytest.raises(ValueError, match="a constant array .* pass forecast_model="):
         dshdp.forecast(result, model=declare(x), horizon=horizon)
 
 
@@ -176,3 +179,50 @@ def test_refusals(change, kwargs, message):
     result["posterior"] = result["posterior"].drop_vars(change)
     with pytest.raises(ValueError, match=message):
         dshdp.forecast(result, model=poisson(), **kwargs)
+
+
+def test_the_last_state_is_that_of_the_result():
+    """Fails after ``pm.set_data`` if the state at the length of the model now is taken for it."""
+    with pm.Model() as model:
+        data = pm.Data("data", COUNTS)
+        z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", n_states=2), length=data.shape[0])
+        pm.Poisson("y", pm.LogNormal("rate", 2.0, 1.0, dims="hmm_state")[z], observed=data)
+    result = draws(np.array([0, 0, 0, 1, 0, 0, 0]), 2, rate=RATE)
+    dshdp.forecast(result, model=model, horizon=2)
+    with model:
+        pm.set_data({"data": COUNTS[:4]})
+    message = (
+        r"shape \(7,\) in the result, .* and \(4,\) in the model.* back to those of the result"
+    )
+    with pytest.raises(ValueError, match=message):
+        dshdp.forecast(result, model=model, horizon=2)
+
+
+def test_sequences_are_those_of_the_result():
+    """Fails if only the number of times is compared."""
+    result = draws(np.array([0, 0, 0, 1, 0, 0, 0]), 2, rate=RATE)
+    result["constant_data"] = xr.Dataset(
+        {"z_lengths": ("sequence", [4, 3]), "z_record": ("record", recorded("z", 2))}
+    )
+    dshdp.forecast(result, model=poisson((4, 3)), horizon=2)
+    with pytest.raises(ValueError, match=r"of lengths \[4, 3\], .* of lengths \[3, 4\]"):
+        dshdp.forecast(result, model=poisson((3, 4)), horizon=2)
+
+
+def test_an_autoregression_goes_on_from_the_rows_of_the_result():
+    """Fails if rows that were set since are continued from."""
+    y = np.arange(10.0)[:, None]
+    with pm.Model() as model:
+        data = pm.Data("data", y)
+        z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", n_states=2), length=10)
+        A, Sigma = dshdp.MatrixNormalInverseWishart("ar", n_states=2, S0=np.eye(1))
+        dshdp.SwitchingVAR("y", A, Sigma, z, observed=data)
+    theta = {"ar_A": np.ones((2, 1, 1)), "ar_Sigma": np.full((2, 1, 1), 1e-6)}
+    result = draws(np.zeros(10, int), 2, **theta)
+    result["observed_data"] = xr.Dataset({"y": (("time", "one"), y)})
+    found = dshdp.forecast(result, model=model, horizon=1, random_seed=1)["y"]
+    np.testing.assert_allclose(found, 9.0, atol=0.01)
+    with model:
+        pm.set_data({"data": y + 5.0})
+    with pytest.raises(ValueError, match="the model has other data of 'y' than the result"):
+        dshdp.forecast(result, model=model, horizon=1)

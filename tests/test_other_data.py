@@ -2,9 +2,10 @@
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 import pytest
 import xarray as xr
-from models import posterior_of, python_graphs
+from models import FAST, posterior_of, python_graphs
 from scipy import stats
 
 import pymc_dshdp as dshdp
@@ -97,23 +98,74 @@ def test_other_lengths(declare, train, test, lengths, extra):
     assert model.rvs_to_values == before and len(model["z"].eval()) == 12
 
 
-def test_equal_shapes_serve_any_likelihood():
-    """A covariate of the training data's length stays."""
-    x = np.arange(12.0)
+def scaled(y, x=np.arange(12.0), **layout):
+    rate, z = states(**layout)
+    pm.Poisson("y", rate[z] * pm.math.exp(-x / 12), observed=y)
 
-    def declare(y, **layout):
-        rate, z = states(**layout)
-        pm.Poisson("y", rate[z] * pm.math.exp(-x / 12), observed=y)
 
-    layout = {"lengths": [7, 5]}
-    model = built(declare, TRAIN, **layout)
-    result = posterior_of(model, draws=2)
-    found = dshdp.held_out_log_likelihood(result, model=model, observed={"y": TRAIN[::-1]})
-    expected = dshdp.held_out_log_likelihood(result, model=built(declare, TRAIN[::-1], **layout))
-    np.testing.assert_allclose(found["log_likelihood"], expected["log_likelihood"])
-    for y in (TEST, TEST[:1]):  # one time point must not be broadcast to twelve
-        with pytest.raises(ValueError, match="'y' does not fit data of shape .*Declare the model"):
-            dshdp.held_out_log_likelihood(result, model=model, observed={"y": y}, lengths=[len(y)])
+def scaled_by_data(y, **layout):
+    scaled(y, pm.Data("x", np.arange(12.0)), **layout)
+
+
+def scaled_by_parameter(y, **layout):
+    scaled(y, pm.Normal("w", shape=12), **layout)
+
+
+def scaled_as_far_as_it_goes(y, **layout):
+    data, x = pm.Data("y_data", y), pm.Data("x", np.arange(12.0))
+    rate, z = states(length=data.shape[0])
+    pm.Poisson("y", rate[z] * pm.math.exp(-x[: data.shape[0]] / 12), observed=data)
+
+
+def lasting(y, **layout):
+    x = pm.Data("x", np.linspace(-1.0, 1.0, 12))
+    kappa = pm.math.invlogit(pm.Normal("a", shape=2) + x[:, None])
+    z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", n_states=2, kappa=kappa), **layout)
+    pm.Poisson("y", pm.LogNormal("rate", 2.0, 1.0, dims="hmm_state")[z], observed=y)
+
+
+@pytest.mark.parametrize(
+    ("declare", "message"),
+    [
+        (scaled, r"a constant array of shape \(12,\) along the times .*: Declare the model again"),
+        (scaled_by_data, "the pm.Data 'x' along the times .*: give 'x' too, or declare"),
+        (scaled_by_parameter, "the parameter 'w' along the times"),
+        (scaled_as_far_as_it_goes, "the pm.Data 'x' along the times"),
+        (lasting, "the pm.Data 'x' along the times"),
+    ],
+)
+def test_covariates_of_the_training_data_are_not_those_of_others(declare, message):
+    """Fails where what was not given fits because the other data are as long, or shorter."""
+    model = built(declare, TRAIN, length=12)
+    result = {"posterior": _nothing()}
+    for y in (TRAIN[::-1], TRAIN[:5]):
+        with pytest.raises(ValueError, match=message):
+            dshdp.held_out_log_likelihood(result, model=model, observed={"y": y})
+    for use in (dshdp.smooth, dshdp.filter_states, dshdp.viterbi):
+        with pytest.raises(ValueError, match=message):
+            use(result, model=model, observed={"y": TRAIN[::-1]})
+    with pytest.raises(ValueError, match=message):
+        dshdp.compare_held_out({"a": (result, model)}, observed={"y": TRAIN[::-1]})
+
+
+def test_covariates_of_a_batch():
+    """Along sequences, times or both; fails if an old one of either is left in place."""
+    y = TRAIN.reshape(3, 4)
+    covariates = {"both": y + 1.0, "time": np.ones(4), "sequence": np.ones((3, 1))}
+    with pm.Model() as model:
+        rate, z = states(shape=(3, 4))
+        x = {name: pm.Data(name, value) for name, value in covariates.items()}
+        flat = pt.specify_broadcastable(x["sequence"], 1)
+        pm.Poisson("y", rate[z] * x["both"] * x["time"] * flat, observed=y)
+    result = posterior_of(model, draws=1, compile_kwargs=FAST)
+    new = {**covariates, "both": covariates["both"][::-1], "y": y[::-1]}
+    found = dshdp.held_out_log_likelihood(result, model=model, observed=new)
+    old = dshdp.held_out_log_likelihood(result, model=model)["log_likelihood"]
+    np.testing.assert_allclose(found["log_likelihood"], old[..., ::-1])
+    for name in covariates:
+        given = {key: value for key, value in new.items() if key != name}
+        with pytest.raises(ValueError, match=f"the pm.Data '{name}' along the times"):
+            dshdp.held_out_log_likelihood(result, model=model, observed=given)
 
 
 def test_set_data_of_another_length():

@@ -12,6 +12,7 @@ from pymc_dshdp.kernels.decoding import filter_with_scores
 __all__ = ["compare_held_out"]
 
 BLOCKS = 20
+ELEMENTS = 2**20  # log predictive densities held at a time
 
 
 def compare_held_out(models, *, observed=None, lengths=None, states=None, thin=1):
@@ -92,25 +93,40 @@ def _scores(draws):
     With W_t = sum_s p(y_1..t | theta_s), W_0 = S, the increments log W_t - log W_t-1 add up to
     log(W_T / S) over a sequence.
     """
-    log_predictive = []
-    for _, table, initial, transitions in draws:
-        _, scores = filter_with_scores(table, initial, transitions, draws.lengths)
-        log_predictive.append(scores)
-    log_predictive = np.array(log_predictive)
-    n = len(log_predictive)
-    one_step = logsumexp(log_predictive, axis=0) - np.log(n)
-    held_out, ess = np.empty(draws.lengths.sum()), []
-    for stop, length in zip(np.cumsum(draws.lengths), draws.lengths, strict=True):
-        part = slice(stop - length, stop)
-        total = np.cumsum(log_predictive[:, part], axis=1)
-        weight = logsumexp(total, axis=0)
-        if np.isneginf(weight[-1]):
+    T, n = int(draws.lengths.sum()), int(np.prod(draws.draws_shape))
+    one_step, weight = np.full(T, -np.inf), np.full(T, -np.inf)
+    squares = np.full(draws.lengths.size, -np.inf)
+    stops = np.cumsum(draws.lengths)
+    parts = [slice(b - m, b) for b, m in zip(stops, draws.lengths, strict=True)]
+    for block in _blocks(draws, max(1, ELEMENTS // T)):
+        one_step = np.logaddexp(one_step, logsumexp(block, axis=0))
+        for s, part in enumerate(parts):
+            total = np.cumsum(block[:, part], axis=1)
+            weight[part] = np.logaddexp(weight[part], logsumexp(total, axis=0))
+            squares[s] = np.logaddexp(squares[s], logsumexp(2.0 * total[:, -1]))
+    one_step -= np.log(n)
+    held_out, ess = np.empty(T), []
+    for part, square in zip(parts, squares, strict=True):
+        last = weight[part][-1]
+        if np.isneginf(last):
             held_out[part], one_step[part] = -np.inf, -np.inf
             ess.append(0.0)
             continue
-        held_out[part] = np.diff(np.r_[np.log(n), weight])
-        ess.append(np.exp(2.0 * weight[-1] - logsumexp(2.0 * total[:, -1])))
+        held_out[part] = np.diff(np.r_[np.log(n), weight[part]])
+        ess.append(np.exp(2.0 * last - square))
     return held_out, one_step, min(ess)
+
+
+def _blocks(draws, size):
+    """Log predictive densities of some draws at a time, (at most size, T)."""
+    rows = []
+    for _, table, initial, transitions in draws:
+        rows.append(filter_with_scores(table, initial, transitions, draws.lengths)[1])
+        if len(rows) == size:
+            yield np.array(rows)
+            rows = []
+    if rows:
+        yield np.array(rows)
 
 
 def _units(lengths):

@@ -2,7 +2,6 @@
 
 import numpy as np
 import xarray as xr
-from scipy.special import logsumexp
 
 from pymc_dshdp.analysis.draws import PosteriorDraws
 from pymc_dshdp.analysis.result import find_hidden, find_prior, read_posterior, state_labels
@@ -99,7 +98,9 @@ def smooth(idata, *, model=None, observed=None, lengths=None, states=None, thin=
 
 
 @results_first
-def filter_states(idata, *, model=None, observed=None, lengths=None, states=None, thin=1):
+def filter_states(
+    idata, *, model=None, observed=None, lengths=None, states=None, thin=1, pointwise=False
+):
     r"""Compute filtered probabilities and one-step-ahead predictive log-likelihoods.
 
     In draw s, :math:`p(z_t \mid y_{1..t}, \theta^{(s)})` and
@@ -116,14 +117,17 @@ def filter_states(idata, *, model=None, observed=None, lengths=None, states=None
     ----------
     idata, model, observed, lengths, states, thin
         As in ``smooth``.
+    pointwise : bool
+        Return the predictive log-likelihood of every draw at every time too, which is as large
+        as the stored paths, 8 bytes an element.
 
     Returns
     -------
     xarray.Dataset
-        ``probability`` (time, state), the filtered probabilities averaged over draws;
+        ``probability`` (time, state), the filtered probabilities averaged over draws, and
+        ``log_score`` (time), the logarithm of the average predictive density. With ``pointwise``
         ``log_predictive`` (chain, draw, time), whose sum over time is the log-likelihood of the
-        draw; ``log_score`` (time), its log-mean-exp over draws. -inf from an impossible
-        observation to the end of its sequence.
+        draw. -inf from an impossible observation to the end of its sequence.
 
     Raises
     ------
@@ -132,18 +136,23 @@ def filter_states(idata, *, model=None, observed=None, lengths=None, states=None
     """
     draws = PosteriorDraws(idata, model, observed, lengths, states, thin)
     average = _Average(draws)
-    scores = np.empty((*draws.draws_shape, draws.lengths.sum()))
+    T = int(draws.lengths.sum())
+    total = np.full(T, -np.inf)
+    scores = np.empty((*draws.draws_shape, T)) if pointwise else None
     for index, table, initial, transitions in draws:
-        filtered, scores[index] = filter_with_scores(table, initial, transitions, draws.lengths)
+        filtered, score = filter_with_scores(table, initial, transitions, draws.lengths)
         average.add(filtered)
-    score = logsumexp(scores, axis=(0, 1)) - np.log(scores.shape[0] * scores.shape[1])
-    return xr.Dataset(
-        {
-            "probability": draws.data_array(average.result(), "probability", state=True),
-            "log_predictive": draws.data_array(scores, "log_predictive", draws=True),
-            "log_score": draws.data_array(score, "log_score"),
-        }
-    )
+        total = np.logaddexp(total, score)
+        if pointwise:
+            scores[index] = score
+    total -= np.log(np.prod(draws.draws_shape))
+    out = {
+        "probability": draws.data_array(average.result(), "probability", state=True),
+        "log_score": draws.data_array(total, "log_score"),
+    }
+    if pointwise:
+        out["log_predictive"] = draws.data_array(scores, "log_predictive", draws=True)
+    return xr.Dataset(out)
 
 
 @results_first

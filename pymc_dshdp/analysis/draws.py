@@ -2,7 +2,6 @@
 
 import numpy as np
 import pandas as pd
-import pytensor.tensor as pt
 import xarray as xr
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
@@ -14,7 +13,7 @@ from pymc_dshdp.distributions import HiddenPathRV
 from pymc_dshdp.graph.path import path_lengths
 from pymc_dshdp.graph.prior_variables import find_priors
 from pymc_dshdp.graph.readers import logit_node, point_function
-from pymc_dshdp.graph.walks import has_op
+from pymc_dshdp.graph.walks import as_tensor, has_op
 from pymc_dshdp.kernels.decoding import Transitions
 from pymc_dshdp.kernels.varying import kappa_rows
 from pymc_dshdp.likelihood.missing import MissingValues
@@ -214,7 +213,7 @@ def _point_builder(model, z, prior, graphs, posterior, start):
         transform = model.rvs_to_transforms[rv]
         x = rv.type(name=rv.name)
         graph = x if transform is None else transform.forward(x, *rv.owner.inputs)
-        forward[rv] = x, pt.as_tensor(graph)
+        forward[rv] = x, as_tensor(graph)
         bounds = set(ancestors([graph], blockers=model.free_RVs)) & set(model.free_RVs)
         needed += [v for v in bounds if v not in needed]
     natural = {rv: x for rv, (x, _) in forward.items()}

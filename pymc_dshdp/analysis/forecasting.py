@@ -7,18 +7,16 @@ from pymc.pytensorf import find_rng_nodes, reseed_rngs
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.traversal import ancestors
 
+from pymc_dshdp._compat import group
 from pymc_dshdp.analysis.draws import chosen_states, thinned, transitions_of
-from pymc_dshdp.analysis.other_data import (
-    observed_on_states,
-    on_other_data,
-    original_name,
-    rebuilt,
-)
+from pymc_dshdp.analysis.moved_graphs import original_name, rebuilt
+from pymc_dshdp.analysis.other_data import observed_on_states, on_other_data
 from pymc_dshdp.emissions.autoregression import SwitchingVARRV
 from pymc_dshdp.graph.path import path_lengths
-from pymc_dshdp.graph.walks import has_op
+from pymc_dshdp.graph.walks import as_tensor, has_op
 from pymc_dshdp.kernels.messages import choose
 from pymc_dshdp.model.context import model_in_context, results_first
+from pymc_dshdp.model.record import records_of
 
 __all__ = ["forecast"]
 
@@ -84,9 +82,9 @@ def forecast(
             f"the states {z.name!r} are not in the posterior, so that the last one is not known; "
             "keep them when sampling"
         )
-    lengths = path_lengths(model, z, model.initial_point())
+    lengths = _lengths(model, z, idata, posterior)
     if forecast_model is None:
-        layout = _extended(model, z, lengths, horizon, covariates or {})
+        layout = _extended(model, z, lengths, horizon, covariates or {}, idata)
     elif covariates:
         raise ValueError("covariates belong in forecast_model; pass one of the two")
     else:
@@ -124,13 +122,32 @@ def forecast(
     return xr.Dataset(out, coords)
 
 
-class _Layout:
-    """States of the future in a model: N sequences of ``front + horizon + extra`` times."""
+def _lengths(model, z, idata, posterior):
+    """Sequence lengths of the model, whose states must be those of the posterior."""
+    start = model.initial_point()
+    shape, then = start[model.rvs_to_values[z].name].shape, posterior[z.name].shape[2:]
+    lengths, recorded = path_lengths(model, z, start), None
+    constants = group(idata, "constant_data") if "constant_data" in idata else {}
+    record = records_of(constants).get(z.name)
+    if record is not None:
+        recorded = constants[record.lengths].values.ravel().tolist()
+    if then != shape or recorded not in (None, lengths.tolist()):
+        raise ValueError(
+            f"the states {z.name!r} have shape {then} in the result, of lengths "
+            f"{recorded or 'unknown'}, and {shape} in the model, of lengths {lengths.tolist()}, so "
+            "that the last ones cannot be told: set the data of the model back to those of the "
+            "result with pm.set_data"
+        )
+    return lengths
 
-    def __init__(self, model, z, n_sequences, horizon, front=0, extra=0):
+
+class _Layout:
+    """States of the future in a model: N sequences of ``front + horizon`` times."""
+
+    def __init__(self, model, z, n_sequences, horizon, front=0):
         self.model, self.z, self.horizon = model, z, horizon
-        self._pads, self._front = ((0, 0), (front, extra)), front
-        self._shape = (n_sequences, front + horizon + extra)
+        self._pads, self._front = ((0, 0), (front, 0)), front
+        self._shape = (n_sequences, front + horizon)
 
     def states(self, paths):
         """States of shape (N, H) as the model has them."""
@@ -164,13 +181,8 @@ def _declared(model, z, lengths, horizon):
     return _Layout(model, ahead, lengths.size, found)
 
 
-def _extended(model, z, lengths, horizon, covariates):
-    """Layout of the model itself, moved to the times ahead.
-
-    An autoregression gets its last rows in front. Whatever has the length of the data must not
-    fit by accident: where the new length would be the old one, or 1, which broadcasts, times are
-    added that ``kept`` takes away.
-    """
+def _extended(model, z, lengths, horizon, covariates, idata):
+    """Layout of the model itself, moved to the times ahead; an autoregression's last rows first."""
     if isinstance(horizon, bool) or not isinstance(horizon, (int, np.integer)) or horizon < 1:
         raise ValueError(f"horizon must be a positive integer, received {horizon!r}")
     followers = observed_on_states(model, z)
@@ -181,11 +193,7 @@ def _extended(model, z, lengths, horizon, covariates):
             "autoregression, which cannot be continued"
         )
     N, batch = lengths.size, z.type.ndim == 2
-    rows, old = (1, lengths[0]) if batch else (N, lengths.sum())
-    extra = 0
-    while rows * (front + horizon + extra) in (1, old):
-        extra += 1
-    total = front + horizon + extra
+    total = front + horizon
 
     def laid_out(values, trail):
         return values.reshape(*((N, total) if batch else (N * total,)), *trail)
@@ -198,7 +206,9 @@ def _extended(model, z, lengths, horizon, covariates):
             trail = tuple(int(n) for n in model.rvs_to_values[rv].shape.eval())[z.type.ndim :]
         values = np.zeros((N, total, *trail), rv.dtype)
         if _lags(rv):
-            y = np.asarray(model.rvs_to_values[rv].eval()).reshape(-1, *trail)
+            y = np.asarray(model.rvs_to_values[rv].eval())
+            _refuse_other_rows(name, y, idata)
+            y = y.reshape(-1, *trail)
             stops = np.cumsum(lengths)
             values[:, :front] = [y[stop - front : stop] for stop in stops]
         data[name] = laid_out(values, trail)
@@ -215,7 +225,7 @@ def _extended(model, z, lengths, horizon, covariates):
                 f"received {future.shape}"
             )
         pads = [(0, 0)] * future.ndim
-        pads[len(lead) - 1] = front, extra
+        pads[len(lead) - 1] = front, 0
         future = np.pad(future, pads, mode="edge")
         data[name] = future if common else laid_out(future, future.shape[len(lead) :])
     try:
@@ -228,7 +238,17 @@ def _extended(model, z, lengths, horizon, covariates):
             "the mean depends on past observations, as in phi[z] * y[t-1], declare the likelihood "
             "as SwitchingVAR, whose lags follow the forecast."
         ) from error
-    return _Layout(moved, chosen_states(moved, z.name)[1], N, horizon, front, extra)
+    return _Layout(moved, chosen_states(moved, z.name)[1], N, horizon, front)
+
+
+def _refuse_other_rows(name, rows, idata):
+    """Raise if an autoregression would go on from other data than those of the result."""
+    observed = group(idata, "observed_data") if "observed_data" in idata else {}
+    if name in observed and not np.array_equal(observed[name].values, rows, equal_nan=True):
+        raise ValueError(
+            f"the model has other data of {name!r} than the result, and a forecast goes on from "
+            "the last of them: set them back with pm.set_data"
+        )
 
 
 def _lags(rv):
@@ -256,7 +276,7 @@ class _Generator:
                 self._stored.append(_stored(rv, posterior))
                 inputs[rv] = rv.type(name=rv.name)
         self.names = [original_name(model, rv) for rv in outputs]
-        graphs = rebuilt(outputs, inputs, list(inputs))
+        graphs = [as_tensor(g) for g in rebuilt(outputs, inputs, list(inputs))]
         self._function = compile_pymc(list(inputs.values()), graphs, mode="NUMBA")
         self._rngs = find_rng_nodes(self._function.maker.fgraph.outputs)
 

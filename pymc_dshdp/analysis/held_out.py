@@ -30,8 +30,8 @@ def held_out_log_likelihood(idata, *, model=None, observed=None, lengths=None, s
     observed : dict, optional
         Test data by the name of the observed variable or of the ``pm.Data`` that holds it, and
         new values of other ``pm.Data`` (covariates of the likelihood, or of a kappa that varies
-        with time). The model itself is left as it is. Arrays of the shapes of the training data
-        always serve; other lengths where the likelihood's parameters are functions of
+        with time). The model itself is left as it is. Everything along the times that the states
+        or their observations depend on must be given: the likelihood's parameters are functions of
         ``theta[z]`` and of the ``pm.Data`` given, and a kappa that varies of the latter. Masked
         arrays as in sampling.
     lengths : sequence of int, optional

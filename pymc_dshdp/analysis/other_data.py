@@ -1,40 +1,35 @@
 """A model moved to other data: its hidden states and what depends on them, declared again.
 
-Whatever has the length of the data must come from data that are replaced: observed values and
-``pm.Data``, of the likelihoods and of the self-persistence. A graph that holds anything else of the
-old length does not fit, and is refused by name.
+Whatever is along the times must come from data that are replaced: observed values and ``pm.Data``,
+of the likelihoods and of the self-persistence. A graph that holds anything else of the old times is
+refused by name, also where the other data happen to be as long.
 """
 
 import warnings
 
 import numpy as np
 import pymc as pm
-import pytensor
-import pytensor.tensor as pt
-from pymc.distributions.distribution import PartialObservedRV
 from pymc.exceptions import ImputationWarning
-from pytensor.compile.mode import Mode
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant
-from pytensor.graph.traversal import ancestors, io_toposort
-from pytensor.tensor.random.op import RandomVariable
-from pytensor.tensor.subtensor import AdvancedSubtensor
+from pytensor.graph.traversal import ancestors
 
+from pymc_dshdp.analysis.moved_graphs import (
+    evaluated,
+    like,
+    moved,
+    original_name,
+    rebuilt,
+    refuse,
+    replacing,
+)
+from pymc_dshdp.analysis.old_times import refuse_old_times
 from pymc_dshdp.distributions._common import core
-from pymc_dshdp.distributions.path import NOTHING_KNOWN
-from pymc_dshdp.emissions.autoregression import SwitchingVARRV
-from pymc_dshdp.graph.walks import concrete_shape, densities, has_op, is_cast
-from pymc_dshdp.likelihood.completed import split_observation
+from pymc_dshdp.graph.walks import densities, is_cast
 from pymc_dshdp.likelihood.missing import is_missing_observation
 from pymc_dshdp.likelihood.observed import refuse_fractions
 
-__all__ = ["observed_on_states", "on_other_data", "original_name", "rebuilt"]
-
-ADVICE = (
-    "Declare the model again on the other data and pass that model instead, or declare it with "
-    "the data in pm.Data and the states with length=data.shape[0]"
-)
-SHAPES_ONLY = Mode(linker="py", optimizer="fast_run").excluding("fusion", "inplace")
+__all__ = ["observed_on_states", "on_other_data"]
 
 
 def on_other_data(model, z, observed, lengths=None):
@@ -61,16 +56,14 @@ def on_other_data(model, z, observed, lengths=None):
     """
     followers = observed_on_states(model, z)
     containers, values = _replacements(model, z, followers, observed)
-    memo = {v: pt.constant(np.ma.filled(x, 0).astype(v.dtype)) for v, x in containers.items()}
+    memo = replacing(containers)
     values = {rv: _value(model, rv, values, containers, memo) for rv in followers}
     for rv, value in values.items():
         refuse_fractions(original_name(model, rv), value, rv.dtype)
     lengths, size = _layout(model, z, followers[0], values[followers[0]], lengths, memo)
-    _refuse_old_covariates(model, z, followers, memo, (*(size or ()), int(lengths.sum())))
-    moved_z = _states(model, z, lengths, size, memo)
+    refuse_old_times(model, z, containers, values, lengths, size)
+    moved_z, copies = moved(model, z, containers, values, lengths, size)
     behind = set(ancestors([z, *followers]))
-    changed = set(memo)
-    memo |= {z: moved_z, z.owner.inputs[5]: moved_z.owner.inputs[5]}
 
     coords = _coords(model, z, size, lengths)
     with pm.Model(coords=coords, model=None) as new, warnings.catch_warnings():
@@ -78,11 +71,10 @@ def on_other_data(model, z, observed, lengths=None):
         for rv in dict.fromkeys(model.basic_RVs):
             name = original_name(model, rv)
             if rv in values:
-                moved = _observed(model, rv, values[rv], memo, lengths)
-                new.register_rv(moved, name, observed=values[rv])
+                new.register_rv(copies[rv], name, observed=like(copies[rv], values[rv]))
             elif rv in behind and not is_missing_observation(rv):
-                if rv is not z and changed & set(ancestors([rv])):
-                    _refuse(name, "depends on data that are replaced, but is not observed")
+                if rv is not z and containers.keys() & set(ancestors([rv])):
+                    refuse(name, "depends on data that are replaced, but is not observed")
                 new.register_rv(
                     moved_z if rv is z else rv,
                     name,
@@ -110,46 +102,10 @@ def observed_on_states(model, z):
             out.append(v)
         elif not is_missing_observation(v):
             what = "potential" if v in model.potentials else "latent variable"
-            _refuse(v.name, f"is a {what} that depends on the states {z.name!r}")
+            refuse(v.name, f"is a {what} that depends on the states {z.name!r}")
     if not out:
         raise ValueError(f"no observed variable depends on the states {z.name!r}")
     return out
-
-
-def rebuilt(graphs, memo, leaves):
-    """Graphs with variables replaced, whose static shapes may differ.
-
-    Parameters
-    ----------
-    graphs : list of Variable
-    memo : dict
-        Variables by those that they replace.
-    leaves : collection of Variable
-        Not copied, nor what is behind them.
-    """
-    known = dict(memo)
-    for node in io_toposort([*leaves, *memo], graphs):
-        inputs = [known.get(v, v) for v in node.inputs]
-        if any(new is not old for new, old in zip(inputs, node.inputs, strict=True)):
-            copy = node.clone_with_new_inputs(inputs, strict=False)
-            for old, new in zip(node.outputs, copy.outputs, strict=True):
-                known.setdefault(old, new)
-    return [known.get(g, g) for g in graphs]
-
-
-def original_name(model, rv):
-    """Name under which a variable was declared: masked data make it ``name_observed``."""
-    split = split_observation(model, rv)
-    return rv.name if split is None else split.name
-
-
-def _whole(rv):
-    """Multivariate variable of which ``rv`` is the observed part, or ``rv`` itself."""
-    return rv.owner.inputs[0] if has_op(rv, PartialObservedRV) else rv
-
-
-def _refuse(name, why):
-    raise ValueError(f"{name!r} {why}, so that the model cannot be moved to other data. {ADVICE}.")
 
 
 # -- which data are replaced ------------------------------------------------------------------
@@ -202,25 +158,6 @@ def _replacements(model, z, followers, observed):
     return replaced, values
 
 
-def _refuse_old_covariates(model, z, followers, memo, shape):
-    """Raise if the new data have another shape, and pm.Data of the old one are not replaced."""
-    old = concrete_shape(z)
-    behind = set(ancestors([z, *followers]))
-    left = [
-        v.name
-        for v in model.data_vars
-        if v in behind - memo.keys()
-        and v.type.ndim >= len(old)
-        and concrete_shape(v)[: len(old)] == old
-    ]
-    if shape != old and left:
-        raise ValueError(
-            f"the states {z.name!r} now have shape {shape}, but {left}, on which they or their "
-            f"observations depend, still have the times of shape {old}; give their values at the "
-            "new times too"
-        )
-
-
 def _value(model, rv, values, containers, memo):
     """Get the value of an observed variable: given, or computed from the pm.Data given."""
     if rv in values:
@@ -269,37 +206,7 @@ def _layout(model, z, rv, value, lengths, memo):
 
 def _old_shape(model, rv):
     value = model.rvs_to_values[rv]
-    return value.data.shape if isinstance(value, Constant) else tuple(value.shape.eval())
-
-
-def _states(model, z, lengths, size, memo):
-    """Copy of the states, with other lengths and none of them known."""
-    kappa = _self_persistence(model, z, (*(size or ()), int(lengths.sum())), memo)
-    parameters = [*z.owner.inputs[2:4], kappa, pt.constant(lengths), pt.constant(NOTHING_KNOWN)]
-    rng = pytensor.shared(np.random.default_rng())
-    out = z.owner.op.make_node(rng, size, *parameters).outputs[1]
-    out.tag.dshdp = z.tag.dshdp
-    return out
-
-
-def _self_persistence(model, z, times, memo):
-    """Self-persistence of the new states: constant, or a row for each of their times."""
-    kappa = z.owner.inputs[4]
-    try:
-        [moved] = rebuilt([kappa], memo, model.basic_RVs)
-        before, now = (tuple(shape[:-1]) for shape in _evaluate([kappa.shape, moved.shape]))
-        fits = all(n == t or n == b == 1 for n, b, t in zip(now, before, times, strict=True))
-    except Exception:  # whatever PyTensor says of shapes that clash
-        fits = False
-    if not fits:
-        data = [v.name for v in model.data_vars if v.type.ndim and v in set(ancestors([kappa]))]
-        why = f"it depends on {data}, whose values must be given at the new times"
-        _refuse(
-            z.name,
-            f"has a self-persistence kappa that does not have a row for each of the new times, of "
-            f"shape {times}: {why if data else 'it depends on no pm.Data'}",
-        )
-    return moved
+    return value.data.shape if isinstance(value, Constant) else evaluated([value])[0].shape
 
 
 def _coords(model, z, size, lengths):
@@ -312,64 +219,3 @@ def _coords(model, z, size, lengths):
         for dim, values in model.coords.items()
         if values is not None and extents.get(dim, len(values)) == len(values)
     }
-
-
-# -- what depends on them ---------------------------------------------------------------------
-
-
-def _observed(model, rv, value, memo, lengths):
-    """Copy of an observed variable that follows the new states and has the shape of its data."""
-    shape = tuple(int(n) for n in np.shape(value))
-    misfit = f"does not fit data of shape {shape} and sequences of lengths {lengths.tolist()}"
-    name, leaves = original_name(model, rv), [v for v in model.basic_RVs if v is not rv]
-    rv = _whole(rv)
-    op = rv.owner.op
-    try:
-        if not isinstance(op, RandomVariable):
-            [moved] = rebuilt([rv], memo, leaves)
-            [found] = _evaluate([moved.shape])
-            fits = tuple(found) == shape
-        else:
-            parameters = list(op.dist_params(rv.owner))
-            if name != rv.name:
-                parameters = [_unmasked(p) for p in parameters]
-            parameters = rebuilt(parameters, memo, leaves)
-            if isinstance(op, SwitchingVARRV):
-                parameters[2] = _first_rows(value, lengths, parameters[2])
-            batch = shape[: len(shape) - op.ndim_supp]
-            rng = pytensor.shared(np.random.default_rng())
-            moved = op.make_node(rng, list(batch) or None, *parameters).outputs[1]
-            found = _evaluate([p.shape for p in parameters])
-            found = [tuple(s)[: len(s) - n] for s, n in zip(found, op.ndims_params, strict=True)]
-            fits = np.broadcast_shapes(*found, batch) == batch
-            if op.ndim_supp:
-                fits &= tuple(_evaluate([moved.shape])[0]) == shape
-    except Exception as error:  # whatever PyTensor says of shapes that clash
-        raise ValueError(f"{name!r} {misfit}. {ADVICE}.") from error
-    if not fits:
-        _refuse(name, misfit)
-    return moved
-
-
-def _evaluate(shapes):
-    return pytensor.function([], shapes, mode=SHAPES_ONLY)()
-
-
-def _unmasked(parameter):
-    """Undo the selection of what was observed, which masked data put on a parameter."""
-    if has_op(parameter, AdvancedSubtensor):
-        inner, *index = parameter.owner.inputs
-        if len(index) == 1 and isinstance(index[0], Constant) and index[0].dtype == "bool":
-            return inner
-    return parameter
-
-
-def _first_rows(value, lengths, initial):
-    """Rows of each sequence that an autoregression is given, shaped as its parameter."""
-    lags, d = initial.type.shape[-2:]
-    rows = np.ma.filled(value, 0.0).astype("float64")
-    if rows.ndim == 3:
-        return pt.constant(rows[:, None, :lags])
-    starts = np.cumsum(lengths) - lengths
-    within = np.minimum(np.arange(lags), lengths[:, None] - 1)
-    return pt.constant(rows[starts[:, None] + within].reshape(-1, lags, d))

@@ -11,6 +11,7 @@ from pytensor.tensor.random.op import RNGConsumerOp
 from pytensor.tensor.shape import SpecifyShape
 
 __all__ = [
+    "as_tensor",
     "densities",
     "depends_on_random_variables",
     "has_op",
@@ -31,6 +32,11 @@ def has_op(variable, op_type):
 def is_cast(variable):
     """Whether a variable is another one in a different dtype."""
     return has_op(variable, Elemwise) and isinstance(variable.owner.op.scalar_op, Cast)
+
+
+def as_tensor(variable):
+    """Return a variable of ``pymc.dims`` as the tensor of its values, others as they are."""
+    return variable.values if hasattr(variable.type, "dims") else pt.as_tensor(variable)
 
 
 def densities(model):

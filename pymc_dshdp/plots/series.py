@@ -135,19 +135,23 @@ def _data(idata, hidden, data):
 def _with_gaps(observed, posterior):
     """Series that PyMC keeps in parts because values are missing, NaN where they are.
 
-    ``y`` of the posterior is the series of the data ``y_observed`` only if ``y_unobserved`` is as
-    large as the rest, and the data are among what all draws have in common.
+    ``y`` of the posterior is the series of the data ``y_observed`` only if these are what all its
+    draws have in common, in their order; a value that was imputed alike in all draws is told by
+    the size of ``y_unobserved``.
     """
     out = {}
     for part, data in observed.items():
         name = str(part).removesuffix("_observed")
-        rest = posterior.get(f"{name}_unobserved")
-        if name == part or name not in posterior or rest is None:
+        if name == part or name not in posterior:
             continue
         draws = posterior[name].values.reshape(-1, *posterior[name].shape[2:])
         common = (draws == draws[0]).all(axis=0)
-        whole = common.size == data.size + rest[0, 0].size
-        if whole and np.isin(np.ravel(data), draws[0][common]).all():
+        seen, rest = draws[0][common], posterior.get(f"{name}_unobserved")
+        if np.array_equal(seen, np.ravel(data)) or (
+            rest is not None
+            and common.size == data.size + rest[0, 0].size
+            and np.isin(np.ravel(data), seen).all()
+        ):
             out[name] = np.where(common, draws[0].astype(float), np.nan)
     return out
 
