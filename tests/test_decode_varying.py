@@ -230,7 +230,7 @@ def test_covariates_that_do_not_fit(held, given, message):
     result = repeated(1, 5, **PARAMETERS)
     for function in (dshdp.smooth, dshdp.filter_states, dshdp.viterbi):
         with pytest.raises(ValueError, match=message):
-            function(declare(held=held), result, observed={"y": NEW_Y, **given}, lengths=[4])
+            function(result, model=declare(held=held), observed={"y": NEW_Y, **given}, lengths=[4])
 
 
 def test_forecasts_without_the_future_of_the_covariate(model):

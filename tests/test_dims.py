@@ -9,6 +9,8 @@ from models import FAST, posterior_of, python_graphs
 import pymc_dshdp as dshdp
 
 pmd = pytest.importorskip("pymc.dims")
+if not hasattr(pmd, "Poisson"):
+    pytest.skip("this PyMC has no pymc.dims.Poisson", allow_module_level=True)
 
 COUNTS = np.random.default_rng(0).poisson(np.repeat([2, 9, 2], 4))
 COORDS = {"state": range(3), "time": range(12)}
