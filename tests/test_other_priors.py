@@ -223,3 +223,26 @@ def test_grid_step_has_nothing_to_sample():
         z = dshdp.HiddenStates("z", dshdp.StickyHDP("hmm", n_states=3), length=4)
         with pytest.raises(ValueError, match="nothing to sample; leave the step out"):
             dshdp.GridRhoStep([z])
+
+
+def test_sticky_prior_of_given_concentrations():
+    """Rows Dir(alpha beta + kappa0 delta_j); fails if the two change places."""
+    with pm.Model() as model:
+        prior = dshdp.StickyHDP("hmm", n_states=3, alpha=2.0, kappa0=6.0)
+    values = [float(v.eval()) for v in (prior.s, prior.phi, prior.alpha, *prior.rho)]
+    np.testing.assert_allclose(values, [8.0, 0.75, 2.0, 6.0, 2.0])
+    assert "hmm_s" not in model.named_vars and "hmm_phi" not in model.named_vars
+    wrong = [
+        ({"alpha": 1.0}, ValueError, "give alpha and kappa0, or s and phi; received alpha=1.0"),
+        (
+            {"alpha": 1.0, "kappa0": 1.0, "s": 2.0},
+            ValueError,
+            "give alpha and kappa0, or s and phi",
+        ),
+        ({"alpha": 1.0, "kappa0": -1.0}, ValueError, "kappa0 must be positive and finite"),
+    ]
+    for kwargs, error, message in wrong:
+        with pm.Model(), pytest.raises(error, match=message):
+            dshdp.StickyHDP("hmm", n_states=3, **kwargs)
+    with pm.Model(), pytest.raises(TypeError, match="alpha must be a number, received a; random"):
+        dshdp.StickyHDP("hmm", n_states=3, alpha=pm.Gamma("a", 1, 1), kappa0=1.0)

@@ -26,6 +26,8 @@ class StickyHDP(TransitionPrior):
         alpha + kappa0. Default Gamma(1, 0.01) (shape, rate).
     phi : number or scalar random variable, optional
         kappa0 / (alpha + kappa0), in (0, 1). Default Uniform(0, 1).
+    alpha, kappa0 : number, optional
+        Instead of ``s`` and ``phi``, as numbers; random variables are for these.
 
     Attributes
     ----------
@@ -39,9 +41,21 @@ class StickyHDP(TransitionPrior):
     """
 
     def __init__(
-        self, name, *, n_states=None, dims=None, gamma=None, s=None, phi=None, weights="weak-limit"
+        self,
+        name,
+        *,
+        n_states=None,
+        dims=None,
+        gamma=None,
+        s=None,
+        phi=None,
+        alpha=None,
+        kappa0=None,
+        weights="weak-limit",
     ):
         super().__init__(name, n_states, dims)
+        if alpha is not None or kappa0 is not None:
+            s, phi = self._from_concentrations(alpha, kappa0, s, phi)
         gamma, s = self._checked("gamma", gamma), self._checked("s", s)
         phi = self._checked("phi", phi, 1.0)
         self._check_distinct(gamma, s, phi)
@@ -56,11 +70,27 @@ class StickyHDP(TransitionPrior):
             pm.Deterministic(self._name("rho1"), self.phi * self.s),
             pm.Deterministic(self._name("rho2"), (1.0 - self.phi) * self.s),
         )
-        self.kappa = self._recorded_kappa = StickyPersistence(
+        self.kappa = self.recorded_kappa = StickyPersistence(
             self._name("kappa"), self.phi, self.s, shape=self.n_states, dims=self.dims[0]
         )
         self._declare_weights(weights)
         self._declare_rows()
+
+    def _from_concentrations(self, alpha, kappa0, s, phi):
+        """(s, phi) of given alpha and kappa0."""
+        if alpha is None or kappa0 is None or s is not None or phi is not None:
+            raise ValueError(
+                f"{self.name}: give alpha and kappa0, or s and phi; received alpha={alpha!r}, "
+                f"kappa0={kappa0!r}, s={s!r}, phi={phi!r}"
+            )
+        for role, given in (("alpha", alpha), ("kappa0", kappa0)):
+            if isinstance(given, Variable):
+                raise TypeError(
+                    f"{self.name}: {role} must be a number, received {given}; random variables are "
+                    "for s = alpha + kappa0 and phi = kappa0 / s"
+                )
+            self._checked(role, given)
+        return float(alpha) + float(kappa0), float(kappa0) / (float(alpha) + float(kappa0))
 
 
 class HDP(TransitionPrior):

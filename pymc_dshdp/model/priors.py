@@ -17,7 +17,6 @@ from pymc_dshdp.graph.walks import depends_on_random_variables, support
 __all__ = ["DSHDP", "TransitionPrior"]
 
 WEIGHTS = ("weak-limit", "stick-breaking")
-ROLES = ("gamma", "alpha", "s", "phi", "eta", "beta", "fractions", "pi_bar", "pi_init")
 
 
 def tag(rv, name, role):
@@ -91,6 +90,8 @@ class TransitionPrior:
         As given.
     fractions : tensor of shape (L - 1,)
         Stick fractions v.
+    recorded_kappa : tensor
+        The named variable that the draws of kappa, or its mean over time, are kept in.
     pi_bar : tensor of shape (L, L)
     pi_init : tensor of shape (L,)
 
@@ -100,7 +101,7 @@ class TransitionPrior:
     """
 
     gamma = alpha = beta = kappa = phi = eta = rho = weights = fractions = None
-    _recorded_kappa = None
+    recorded_kappa = None
 
     def __init__(self, name, n_states, dims):
         if not isinstance(name, str) or not name:
@@ -114,22 +115,6 @@ class TransitionPrior:
 
     def __repr__(self):
         return f"{type(self).__name__}({self.name!r}, n_states={self.n_states})"
-
-    def variables(self) -> dict:
-        """Names of the prior's variables in the model, by their role, for the record of a result.
-
-        Hyperparameters that were given have the name that they were given. Left out are numbers,
-        and what the prior does not have.
-        """
-        rho1, rho2 = self.rho or (None, None)
-        nodes = {role: getattr(self, role, None) for role in ROLES}
-        nodes |= {"rho1": rho1, "rho2": rho2, "kappa": self._recorded_kappa}
-        known = self.model.named_vars
-        return {
-            role: node.name
-            for role, node in nodes.items()
-            if node is not None and node.name is not None and known.get(node.name) is node
-        }
 
     def _name(self, role):
         return f"{self.name}_{role}"
@@ -265,11 +250,11 @@ class TransitionPrior:
         """Take a kappa; ``GridRhoStep`` draws independent free components."""
         self.kappa = kappa
         name = self._name("kappa" if kappa.type.ndim == 1 else "kappa_mean")
-        self._recorded_kappa = kappa
+        self.recorded_kappa = kappa
         if self.model.named_vars.get(name) is not kappa:
             over_time = list(range(kappa.type.ndim - 1))
             mean = kappa.mean(over_time) if over_time else kappa
-            self._recorded_kappa = pm.Deterministic(name, mean, dims=self.dims[0])
+            self.recorded_kappa = pm.Deterministic(name, mean, dims=self.dims[0])
         if kappa in self.model.free_RVs and kappa.owner.op.ndim_supp == 0 and kappa.type.ndim == 1:
             tag(kappa, self.name, "kappa")
 

@@ -15,6 +15,7 @@ __all__ = ["StatesRecord", "records_of"]
 
 MARK = b'{"pymc_dshdp":'
 VERSION = 1
+ROLES = ("gamma", "alpha", "s", "phi", "eta", "beta", "fractions", "pi_bar", "pi_init")
 _KAPPA = ("constant", "varies")
 
 
@@ -59,7 +60,7 @@ class StatesRecord:
     @classmethod
     def of(cls, z, prior, *, lengths, known):
         """Record states just declared, with the constant data of their lengths and labels."""
-        variables = prior.variables()
+        variables = _variables(prior)
         return cls(
             states=z.name,
             lengths=lengths.name,
@@ -100,6 +101,23 @@ def records_of(constants) -> dict:
         if record is not None:
             found[record.states] = record
     return found
+
+
+def _variables(prior):
+    """Names of a prior's variables in the model, by their role.
+
+    Hyperparameters that were given have the name that they were given. Left out are numbers, and
+    what the prior does not have.
+    """
+    rho1, rho2 = prior.rho or (None, None)
+    nodes = {role: getattr(prior, role, None) for role in ROLES}
+    nodes |= {"rho1": rho1, "rho2": rho2, "kappa": prior.recorded_kappa}
+    known = prior.model.named_vars
+    return {
+        role: node.name
+        for role, node in nodes.items()
+        if node is not None and node.name is not None and known.get(node.name) is node
+    }
 
 
 def _read(data):
