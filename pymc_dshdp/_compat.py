@@ -9,6 +9,13 @@ from pymc.step_methods.compound import BlockedStep, CompoundStep
 
 PYMC_6 = int(pm.__version__.split(".")[0]) >= 6
 
+if PYMC_6:
+    from pytensor.compile.rewriting import inline_ofg_node
+    from pytensor.conditional.op import IfElse
+else:
+    from pytensor.ifelse import IfElse  # noqa: F401
+    from pytensor.tensor.rewriting.ofg import inline_ofg_node  # noqa: F401
+
 
 def _steps_beside():
     """All steps of the compound that is setting up a chain, or none for a lone step."""

@@ -7,6 +7,7 @@ import pytensor.tensor as pt
 import pytest
 from models import FAST
 from pymc.exceptions import SamplingError
+from pymc.logprob.utils import ParameterValueError
 from scipy import stats
 
 import pymc_dshdp as dshdp
@@ -105,6 +106,37 @@ def latent_between():
 @case
 def elementwise_potential():
     pm.Potential("p", -((means()[states()] - Y) ** 2))
+
+
+@case
+def summed_potential():
+    pm.Potential("p", pm.logp(pm.Normal.dist(means()[states()], 1.0), Y).sum())
+
+
+@case
+def times_by_a_matrix():
+    rows = np.eye(T)[[7, 2, 2, 5]]
+    pm.Normal("y", rows @ means()[states()], 1.0, observed=Y[:4])
+
+
+@case
+def products_of_rows():
+    x = RNG.normal(size=(T, 2))
+    mean = pt.einsum("td,td->t", x, means(2)[states()]) + pt.diag(pt.diag(np.ones(T)))
+    pm.Normal("y", mean, 1.0, observed=Y)
+
+
+@case
+def first_time_has_no_state():
+    mu = pt.set_subtensor(pt.zeros(T)[1:], means()[states()[1:]])
+    pm.Normal("y", mu, 1.0, observed=Y)
+
+
+@case
+def members_of_each_time():
+    """Which of a row of parameters applies is sampled; the time is not."""
+    member = pm.Categorical("member", np.ones(2) / 2, shape=T)
+    pm.Normal("y", means(2)[states()][np.arange(T), member], 1.0, observed=Y)
 
 
 @case
@@ -387,10 +419,6 @@ def cumulative_sum(n):
     pm.Normal("y", pt.cumsum(means()[states(length=n)]), 1.0, observed=np.zeros(n))
 
 
-def scalar_potential(n):
-    pm.Potential("y", means()[states(length=n)].sum())
-
-
 def pairs(n):
     z = states(length=n)
     pm.Normal("y", means(L)[z[1:], z[:-1]], 1.0, observed=np.zeros(n - 1))
@@ -406,9 +434,7 @@ def number_of_visits(n):
 
 
 @pytest.mark.parametrize("n", [7, 9])
-@pytest.mark.parametrize(
-    "build", [cumulative_sum, scalar_potential, pairs, sum_of_neighbours, number_of_visits]
-)
+@pytest.mark.parametrize("build", [cumulative_sum, pairs, sum_of_neighbours, number_of_visits])
 def test_coupled_times_are_refused_by_name(build, n):
     with pm.Model() as model:
         build(n)
@@ -439,16 +465,161 @@ def test_unmasked_nan_is_refused_by_position(shape):
         LogLikelihoodTable(model, model["z"], L)
 
 
-def test_an_element_that_comes_to_depend_on_the_states_is_an_error():
+def test_an_element_may_come_to_depend_on_the_states():
     with pm.Model() as model:
         z, mu = states(), means()
         on = pm.Normal("on")
-        pm.Potential("y", pt.switch(on > 50.0, mu[z], 0.0 * mu[z]))
+        pm.Potential("y", pt.switch(on > 50.0, mu[z], 0.0))
     table = LogLikelihoodTable(model, model["z"], L)
     point = random_point(model, 0)
     np.testing.assert_array_equal(table(point), 0.0)
-    with pytest.raises(SamplingError, match="y that did not depend on the states"):
-        table({**point, "on": np.array(60.0)})
+    at = {**point, "on": np.array(60.0)}
+    np.testing.assert_array_equal(table(at), np.tile(point["mu"], (T, 1)))
+
+
+def test_an_impossible_element_without_a_time_is_an_error():
+    with pm.Model() as model:
+        rate = pt.set_subtensor(pt.ones(T)[1:], pm.HalfNormal("rate", shape=L)[states()[1:]])
+        pm.Truncated(
+            "y", pm.Exponential.dist(rate), lower=0.0, upper=9.0, observed=np.arange(T) - 1
+        )
+    table = LogLikelihoodTable(model, model["z"], L)
+    with pytest.raises(SamplingError, match="Element 0 of the log-density of y is -inf"):
+        table(model.initial_point())
+
+
+# -- couplings that no value at hand shows --------------------------------------------------------
+
+
+def sampled_delay(z):
+    lag = pm.DiscreteUniform("lag", 0, 3)
+    n = z.type.shape[0]
+    pm.Normal("y", means()[z[pt.clip(np.arange(n) - lag, 0, n - 1)]], 0.7, observed=np.zeros(n))
+
+
+def one_pair_of_states(z):
+    delta = np.zeros((L, L))
+    delta[1, 2] = 5.0
+    mean = pt.constant(np.arange(3.0))[z[1:]] + pt.constant(delta)[z[:-1], z[1:]]
+    pm.Normal("y", mean, 0.5, observed=np.linspace(-1.0, 1.0, z.type.shape[0] - 1))
+
+
+def switched_on_by_a_parameter(z):
+    b, mu = pm.Normal("b"), means()
+    mean = mu[z[1:]] + pt.switch(b > 8.0, mu[z[:-1]], 0.0)
+    pm.Normal("y", mean, 1.0, observed=np.zeros(z.type.shape[0] - 1))
+
+
+def forbidden_transition(z):
+    pm.Potential("y", pt.switch(pt.eq(z[:-1], 1) & pt.eq(z[1:], 2), -1000.0, 0.0))
+
+
+def states_of_other_states(z):
+    other = dshdp.HiddenStates("other", dshdp.DSHDP("of_other", n_states=L), length=T)
+    pm.Normal("y", means()[z[other]], 1.0, observed=np.zeros(T))
+
+
+def parameters_of_the_state_at_one_time(z):
+    pm.Normal("y", means(L)[z][:, z[0]], 1.0, observed=np.zeros(z.type.shape[0]))
+
+
+def number_of_times(z):
+    pm.Potential("y", means()[z[z.sum() :]])
+
+
+HIDDEN = {
+    sampled_delay: "which of them it reads is set by 'lag', which is sampled",
+    one_pair_of_states: r"\[z\[:-1\], z\[1:\]\]",
+    switched_on_by_a_parameter: r"mu\[z\[1:\]\] \+ Switch\(Gt\(b, \[8.\]\), mu\[z\[:-1\]\]",
+    forbidden_transition: r"And\(Eq\(z\[:-1\], \[?1\]?\), Eq\(z\[1:\], \[?2\]?\)\)",
+    states_of_other_states: "is set by 'other', which is sampled",
+    parameters_of_the_state_at_one_time: r"mu\[z\]\[:, .*z\[0\]",
+    number_of_times: r"the shape of z\[.*sum\(z.*depends on the states",
+}
+
+
+@pytest.mark.parametrize("n", [5, 20])
+@pytest.mark.parametrize("build", HIDDEN)
+def test_hidden_couplings_are_refused_with_the_expression(build, n):
+    """At so few times that random paths seldom show the coupling, or at values that never do."""
+    if build is states_of_other_states:
+        n = T
+    with pm.Model() as model:
+        build(states(length=n))
+    message = rf"'y' couples the states 'z' at several times.*{HIDDEN[build]}"
+    with pytest.raises(ValueError, match=message):
+        LogLikelihoodTable(model, model["z"], L)
+
+
+# -- parameters outside their support --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("likelihood", [pm.NegativeBinomial, pm.Poisson])
+def test_a_parameter_is_checked_at_each_time(likelihood):
+    """PyMC makes all elements impossible where one is: the path alone that has it is."""
+    x = np.linspace(-1.0, 1.0, T)
+    other = {"alpha": 2.0} if likelihood is pm.NegativeBinomial else {}
+    with pm.Model() as model:
+        z = states()
+        a, b = pm.Normal("a", shape=L), pm.Normal("b", shape=L)
+        likelihood("y", mu=a[z] + b[z] * x, observed=COUNTS, **other)
+    point = {**model.initial_point(), "a": np.array([1.0, 0.5, 2.0]), "b": np.array([0.1, 0.9, 0])}
+    table = LogLikelihoodTable(model, model["z"], L)(point)
+    expected = point["a"] + np.outer(x, point["b"]) >= 0
+    assert not expected.all() and expected[:, 1].any()
+    np.testing.assert_array_equal(np.isfinite(table), expected)
+    log_density = brute_force(model, point)
+    for path in RNG.integers(L, size=(20, T)):
+        if expected[np.arange(T), path].all():
+            assert log_density(path) == pytest.approx(table[np.arange(T), path].sum())
+        else:
+            with pytest.raises(ParameterValueError):
+                log_density(path)
+
+
+def test_a_part_that_is_taken_away_at_all_times_is_an_error():
+    """PyMC drops a component of a mixture everywhere if its parameter is wrong at one time."""
+    with pm.Model() as model:
+        z = states()
+        rate = pm.Normal("rate", 3.0, shape=L)
+        parts = [pm.Poisson.dist(rate[z]), pm.Poisson.dist(8.0)]
+        pm.Mixture("y", w=[0.5, 0.5], comp_dists=parts, observed=COUNTS)
+    table = LogLikelihoodTable(model, model["z"], L)
+    assert np.isfinite(table({**model.initial_point(), "rate": np.ones(L)})).all()
+    with pytest.raises(SamplingError, match=r"part of y, .*stays inside, as with pt\.exp"):
+        table({**model.initial_point(), "rate": np.array([1.0, -1.0, 2.0])})
+
+
+# -- data that say which element belongs to which time --------------------------------------------
+
+
+def test_times_read_from_data_may_not_be_replaced_later():
+    with pm.Model() as model:
+        seen = pm.Data("seen", np.array([7, 2, 2, 5], "int32"))
+        pm.Normal("y", means()[states()[seen]], 1.0, observed=Y[:4])
+    table = LogLikelihoodTable(model, model["z"], L)
+    point = random_point(model, 0)
+    first = table(point)
+    seen.set_value(np.array([7, 2, 2, 5], "int32"))
+    np.testing.assert_array_equal(table(point), first)
+    seen.set_value(np.array([7, 3, 2, 5], "int32"))
+    with pytest.raises(SamplingError, match="'seen', which says which element of y belongs"):
+        table(point)
+    assert LogLikelihoodTable(model, model["z"], L)(point)[3].any()
+
+
+def test_labelled_dimensions_give_the_same_table():
+    dims = pytest.importorskip("pymc.dims")
+    with pm.Model(coords={"state": range(L), "time": range(T)}) as model:
+        z = dims.as_xtensor(states(dims="time"), dims=("time",))
+        mu = dims.Normal("mu", 0.0, 2.0, dims="state")
+        y = dims.as_xtensor(Y, dims=("time",))
+        dims.StudentT("y", 3.0, mu.isel(state=z), 0.7, observed=y)
+    point = random_point(model, 1)
+    table = LogLikelihoodTable(model, model["z"], L)
+    assert table._batched
+    expected = stats.t(3.0, point["mu"], 0.7).logpdf(Y[:, None])
+    np.testing.assert_allclose(table(point), expected, rtol=1e-7)
 
 
 def test_features_follow_the_times():

@@ -233,7 +233,7 @@ def test_gradients_are_finite_for_six_sharp_outputs(T):
 
 
 def test_single_precision():
-    """Models of float32, with and without a family; fails if probing leaves that precision."""
+    """Models of float32, with and without a family; fails if a table leaves that precision."""
     with pytensor.config.change_flags(floatX="float32"):
         with pm.Model() as model:
             z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", n_states=3), length=NOISE.size)

@@ -62,9 +62,9 @@ def _time_axis(node, z, blockers):
             return axis
     elif isinstance(op, Subtensor):
         axis = _time_axis(inputs[0], z, blockers)
-        if len(inputs) - 1 == sum(not isinstance(e, slice) for e in op.idx_list) and all(
-            e == ALL for e in op.idx_list[: axis + n]
-        ):
+        whole = all(e == ALL for e in op.idx_list[: axis + n])
+        integers = len(inputs) - 1 == sum(not isinstance(e, slice) for e in op.idx_list)
+        if whole and integers and not any(depends_on(v, z, blockers) for v in inputs[1:]):
             return axis
     raise NotPointwise
 

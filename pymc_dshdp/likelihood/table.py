@@ -2,7 +2,7 @@
 
 Terms that an emission family knows are matrix products (see ``likelihood/families.py``). For
 all others the model's own log-density graph is evaluated on constant paths z = k, all at once.
-Which element of it belongs to which time point is learnt by probing (``likelihood/probing.py``).
+Which element of it belongs to which time point is proved from the graph (``graph/placing.py``).
 """
 
 import logging
@@ -19,12 +19,12 @@ from pytensor.graph.traversal import ancestors, explicit_graph_inputs
 from pytensor.tensor.random.op import RandomVariable
 
 from pymc_dshdp.graph.path import known_states
+from pymc_dshdp.graph.placing import SeveralTimes, place
 from pymc_dshdp.graph.pointwise import indexed_variable
 from pymc_dshdp.graph.walks import concrete_shape, densities
 from pymc_dshdp.likelihood.families import table_term
 from pymc_dshdp.likelihood.observed import observed_data, standardised
 from pymc_dshdp.likelihood.partial import PartialNormal, has_marginal_density
-from pymc_dshdp.likelihood.probing import SeveralTimes, agrees, element_times, probe_points
 
 __all__ = ["LogLikelihoodTable", "terms_involving"]
 
@@ -87,7 +87,8 @@ class LogLikelihoodTable:
     Raises
     ------
     ValueError
-        If an element depends on the states at more than one time, naming the variable.
+        If an element cannot be shown to depend on the states at one time only, naming the
+        variable and the expression at fault.
     """
 
     def __init__(self, model, z, n_states, without=(), start=None):
@@ -120,11 +121,8 @@ class LogLikelihoodTable:
         self._times = [term.times for term in self._by_family]
         if not graphs:
             return
-        self._compile(graphs)
-        self._widths = [v.size for v in self._evaluate(start, [np.zeros(self._T, int)])]
-        largest = max([_static_size(v) for v in ancestors(graphs)] + self._widths)
-        self._chunk = int(max(1, CHUNK_BYTES // (8 * largest)))
-        self._place(model, start)
+        self._place(graphs, start)
+        self._compile()
 
     def __call__(self, point):
         """Evaluate the table.
@@ -177,19 +175,43 @@ class LogLikelihoodTable:
 
     def _whole(self, point, columns):
         """Sum of the terms without a family at the states that are columns."""
+        self._refuse_other_places()
         table = np.zeros((self._T, columns.size))
-        first = {}
         for low in range(0, columns.size, self._chunk):
             states = columns[low : low + self._chunk]
             paths = np.broadcast_to(states[:, None], (len(states), self._T))
-            values = self._evaluate(point, paths)
-            parts = zip(values, self._adders, self._constants, strict=True)
-            for i, (value, add, constant) in enumerate(parts):
-                if constant.size:
-                    first.setdefault(i, value[:1, constant])
-                    _check_constant(first[i], value[:, constant], constant, self.names)
-                add(table[:, low : low + len(states)], value)
+            values, part = self._evaluate(point, paths), table[:, low : low + len(states)]
+            checks = []
+            for placed, add in zip(self._places, self._adders, strict=True):
+                value = values.pop(0)
+                if value.shape[1] != placed.times.size:
+                    raise SamplingError(
+                        f"{' or '.join(self.names)} had {placed.times.size} elements when the step "
+                        f"was built and has {value.shape[1]} now; build the step again"
+                    )
+                _refuse_impossible(value, placed.times, self.names)
+                add(part, value)
+                checks += [(check, values.pop(0)) for check in placed.checks]
+            for check, holds in sorted(checks, key=lambda pair: not pair[0].whole):
+                if not holds.all():
+                    self._apply(check, holds, part)
         return table
+
+    def _apply(self, check, holds, part):
+        """Make states impossible where a check of their parameters does not hold."""
+        column, element = np.nonzero(~holds)
+        time = check.times[element]
+        wrong = np.zeros(part.shape, bool)
+        wrong[time[time >= 0], column[time >= 0]] = True
+        wrong[:, column[time < 0]] = True
+        if check.whole:
+            part[wrong] = -np.inf
+        elif np.any(part[wrong] != -np.inf):
+            raise SamplingError(
+                f"A parameter of a part of {' or '.join(self.names)}, such as a component of a "
+                "mixture, has left its support in some state, where PyMC takes the part away at "
+                "all times; write it so that it stays inside, as with pt.exp or pt.softplus"
+            )
 
     def features(self):
         """Collect what was observed at each time point, for choosing a starting path.
@@ -208,8 +230,38 @@ class LogLikelihoodTable:
 
     # -- evaluation -------------------------------------------------------------------------
 
-    def _compile(self, graphs):
+    def _place(self, graphs, start):
+        """Find which element belongs to which time point."""
+        self._places = []
+        for name, graph in zip(self.names, graphs, strict=False):
+            try:
+                self._places.append(place(graph, self.z_value, self.shape, start))
+            except SeveralTimes as error:
+                raise ValueError(
+                    f"{name!r} couples the states {self.z_value.name!r} at several times: in its "
+                    f"log-density, {error}, so that they cannot be drawn by forward filtering. "
+                    "Write it so that each element depends on one z_t (theta[z], theta[z[1:]], "
+                    "theta[z] * x, ...), with indices that are constants or data; scans over "
+                    "states, and functions of neighbouring ones, are not supported."
+                ) from None
+        self._times = [*(p.times for p in self._places), *self._times]
+        self._adders = [_adder(p.times, self._T) for p in self._places]
+        self._data = {v: x for p in self._places for v, x in p.data.items()}
+
+    def _refuse_other_places(self):
+        """Raise if data that say which element belongs to which time were replaced since."""
+        for shared, value in self._data.items():
+            now = shared.get_value(borrow=True)
+            if now is not value and not np.array_equal(now, value):
+                raise SamplingError(
+                    f"{shared.name!r}, which says which element of {' or '.join(self.names)} "
+                    "belongs to which time, was replaced since the step was built; build it again"
+                )
+            self._data[shared] = now
+
+    def _compile(self):
         value = self.z_value
+        graphs = [g for p in self._places for g in (p.graph, *(c.graph for c in p.checks))]
         batch_type = value.type.clone(shape=(None, *value.type.shape))
         batch = batch_type(name=f"{value.name}_paths")
         self._batched = True
@@ -220,6 +272,10 @@ class LogLikelihoodTable:
             _log.debug("%s: evaluated state by state (%s)", value.name, error)
             self._batched = False
             self._function, self._inputs = _compiled(graphs, value)
+        sizes = [_static_size(v) for v in ancestors(graphs)]
+        largest = max([1, *sizes, *(p.times.size for p in self._places)])
+        self._chunk = int(max(1, CHUNK_BYTES // (8 * largest)))
+        self._places = [p.without_graphs() for p in self._places]  # they are pickled with the step
 
     def _evaluate(self, point, paths):
         """Elementwise log-densities on paths of shape (B, T): a list of (B, E) arrays."""
@@ -232,41 +288,6 @@ class LogLikelihoodTable:
             ]
         out = [self._function(path, *values) for path in paths]
         return [np.stack([np.ravel(v) for v in term]) for term in zip(*out, strict=True)]
-
-    def _elements(self, point, path):
-        """All elements of all terms on one path, end to end."""
-        return np.concatenate([v[0] for v in self._evaluate(point, path[None])])
-
-    # -- which element belongs to which time -------------------------------------------------
-
-    def _place(self, model, start):
-        """Learn which element belongs to which time point."""
-        try:
-            time = element_times(
-                self._elements,
-                probe_points(model, start),
-                self._T,
-                self.n_states,
-                sum(self._widths),
-            )
-        except SeveralTimes as error:
-            self._refuse(error.element)
-        self._adders, self._constants = [], []
-        parts = np.split(time, np.cumsum(self._widths)[:-1])
-        self._times = [*parts, *self._times]
-        for part in parts:
-            self._adders.append(_adder(part, self._T))
-            self._constants.append(np.flatnonzero(part < 0))
-
-    def _refuse(self, element):
-        term = int(np.searchsorted(np.cumsum(self._widths), element, side="right"))
-        raise ValueError(
-            f"{self.names[term]!r} couples the states {self.z_value.name!r} at several times: one "
-            "of its log-density elements depends on more than one of them, so that they cannot be "
-            "drawn by forward filtering. Write it so that each element depends on one z_t "
-            "(theta[z], theta[z[1:]], theta[z] * x, ...); sums and scans over states are not "
-            "supported."
-        )
 
 
 def _fast_term(model, variable, z, n_states):
@@ -330,22 +351,15 @@ def _static_size(variable):
     return int(np.prod(shape))
 
 
-def _check_constant(first, values, constant, names):
-    """Raise if elements of unknown time depend on the states, or are impossible in all."""
-    hopeless = np.flatnonzero(~np.isfinite(values).any(axis=0))
-    if hopeless.size:
-        what, hint = "-inf", "the observation is impossible under the model; check both"
-        if np.isnan(values[:, hopeless[0]]).any():
-            what, hint = "NaN", "a parameter is outside its support, or a covariate is NaN"
+def _refuse_impossible(values, times, names):
+    """Raise if an element that does not depend on the states is impossible or NaN."""
+    [constant] = np.nonzero(times < 0)
+    wrong = constant[~np.isfinite(values[0, constant])]
+    if wrong.size:
         raise SamplingError(
-            f"Element {constant[hopeless[0]]} of the log-density of {' or '.join(names)} is {what} "
-            f"in every state: {hint}."
-        )
-    if not np.all(agrees(first, values)):
-        raise SamplingError(
-            f"An element of {' or '.join(names)} that did not depend on the states at the points "
-            "probed does so now, so that its time is not known. Rewrite the likelihood so that it "
-            "depends on the states at every parameter value."
+            f"Element {wrong[0]} of the log-density of {' or '.join(names)} is "
+            f"{values[0, wrong[0]]} in every state: the observation is impossible under the model, "
+            "or a parameter is outside its support; check both."
         )
 
 
