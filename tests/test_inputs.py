@@ -224,3 +224,28 @@ def test_fractions_in_other_data():
         nothing = {"posterior": xr.Dataset(coords={"chain": [0], "draw": [0]})}
         with pytest.raises(ValueError, match=r"'y' has 2.5 at position \(2,\)"):
             dshdp.smooth(nothing, model=model, observed={"data": POINTS})
+
+
+LARGE = np.array([1, 2**40, 3, 2**31, 0, 2])
+
+
+def test_counts_that_a_cast_to_fewer_bits_changes():
+    """Fails if the data are read behind the casts, where 2^40 is 0; as floats they pass."""
+    message = r"'y' has 1099511627776 at position \(1,\) of its observed data, which PyMC would "
+    for held in (lambda: pt.as_tensor(LARGE), lambda: pytensor.shared(LARGE)):
+        with pytest.raises(ValueError, match=message + r"read as 0, .*int32; .*astype\(float\)"):
+            step_on("poisson", held)
+    for held in (lambda: LARGE.astype(float), lambda: pm.Data("data", LARGE.astype(float))):
+        model, _ = step_on("poisson", held)
+        np.testing.assert_array_equal(model.rvs_to_values[model["y"]].eval(), LARGE)
+
+
+def test_large_counts_in_other_data():
+    """Fails if they are handed to PyMC, or put into pm.Data of int32, as they are."""
+    nothing = {"posterior": xr.Dataset(coords={"chain": [0], "draw": [0]})}
+    model, _ = step_on("poisson", lambda: np.floor(POINTS))
+    with pytest.raises(ValueError, match="'y' has 1099511627776 at position"):
+        dshdp.smooth(nothing, model=model, observed={"y": LARGE})
+    model, _ = step_on("poisson", lambda: pm.Data("data", np.arange(6)))
+    with pytest.raises(ValueError, match="'data' has 1099511627776 at position"):
+        dshdp.smooth(nothing, model=model, observed={"data": LARGE})

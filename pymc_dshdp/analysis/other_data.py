@@ -10,6 +10,7 @@ import warnings
 import numpy as np
 import pymc as pm
 from pymc.exceptions import ImputationWarning
+from pymc.pytensorf import convert_data
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant
 from pytensor.graph.traversal import ancestors
@@ -27,7 +28,7 @@ from pymc_dshdp.analysis.old_times import refuse_old_times
 from pymc_dshdp.distributions._common import core
 from pymc_dshdp.graph.walks import densities, is_cast
 from pymc_dshdp.likelihood.missing import is_missing_observation
-from pymc_dshdp.likelihood.observed import refuse_fractions
+from pymc_dshdp.likelihood.observed import refuse_cast
 
 __all__ = ["observed_on_states", "on_other_data"]
 
@@ -56,10 +57,13 @@ def on_other_data(model, z, observed, lengths=None):
     """
     followers = observed_on_states(model, z)
     containers, values = _replacements(model, z, followers, observed)
+    for v, x in containers.items():
+        refuse_cast(v.name, x, v.dtype)
     memo = replacing(containers)
     values = {rv: _value(model, rv, values, containers, memo) for rv in followers}
     for rv, value in values.items():
-        refuse_fractions(original_name(model, rv), value, rv.dtype)
+        dtype = convert_data(np.ma.filled(value, 0)).dtype
+        refuse_cast(original_name(model, rv), value, dtype, rv.dtype)
     lengths, size = _layout(model, z, followers[0], values[followers[0]], lengths, memo)
     refuse_old_times(model, z, containers, values, lengths, size)
     moved_z, copies = moved(model, z, containers, values, lengths, size)

@@ -6,7 +6,7 @@ from pytensor.tensor.random.basic import CategoricalRV
 
 from pymc_dshdp.graph.walks import is_cast
 
-__all__ = ["observed_data", "refuse_fractions", "standardised"]
+__all__ = ["observed_data", "refuse_cast", "standardised"]
 
 
 def observed_data(model, variable):
@@ -15,12 +15,15 @@ def observed_data(model, variable):
     Raises
     ------
     ValueError
-        If there is NaN among the data, or a fraction among those of a likelihood of integers.
+        If there is NaN among the data, or if those of a likelihood of integers are cast to others.
     """
     if variable not in model.observed_RVs:
         return None, None
     value = model.rvs_to_values[variable]
-    given = value.owner.inputs[0] if is_cast(value) else value
+    given, dtypes = value, [value.dtype]
+    while is_cast(given):
+        [given] = given.owner.inputs
+        dtypes.insert(0, given.dtype)
     data = np.asarray(given.data if isinstance(given, Constant) else given.eval())
     if np.issubdtype(data.dtype, np.floating) and np.isnan(data).any():
         where = tuple(int(i) for i in np.argwhere(np.isnan(data))[0])
@@ -28,28 +31,40 @@ def observed_data(model, variable):
             f"{variable.name!r} has NaN at position {where} of its observed data; pass missing "
             "values as a NumPy masked array, np.ma.masked_invalid(data)"
         )
-    refuse_fractions(variable.name, data, value.dtype)
+    refuse_cast(variable.name, data, *dtypes)
     data = data.astype(value.dtype, copy=False)
     kind = "categories" if isinstance(variable.owner.op, CategoricalRV) else "numbers"
     return data, kind
 
 
-def refuse_fractions(name, data, dtype):
-    """Raise if data are not integers where a likelihood has them cast to an integer dtype.
+def refuse_cast(name, data, *dtypes):
+    """Raise if data are changed where a likelihood has them cast, in turn, to integer dtypes.
 
-    PyMC casts arrays before they can be seen here; what is in ``pm.Data`` it casts in the graph.
+    PyMC casts arrays before they can be seen here; tensors and what is in ``pm.Data`` it casts in
+    the graph.
     """
     data = np.ma.filled(data, 0)
-    if np.dtype(dtype).kind not in "iu" or data.dtype.kind != "f":
+    if np.dtype(dtypes[-1]).kind not in "iu" or data.dtype.kind not in "iuf":
         return
-    wrong = np.argwhere(~np.isfinite(data) | (data != np.floor(data)))
-    if wrong.size:
-        where = tuple(int(i) for i in wrong[0])
+    cast = data
+    with np.errstate(invalid="ignore"):
+        for dtype in dtypes:
+            cast = cast.astype(dtype)
+    wrong = np.argwhere(cast != data)
+    if not wrong.size:
+        return
+    where = tuple(int(i) for i in wrong[0])
+    found = f"{name!r} has {data[where]} at position {where} of its observed data, "
+    if not np.isfinite(data[where]) or data[where] != np.floor(data[where]):
         raise ValueError(
-            f"{name!r} has {data[where]:g} at position {where} of its observed data, but its "
-            "likelihood is of integers, and PyMC would cut off the fraction; give integers, as "
-            "np.round(data), or a likelihood of real numbers"
+            f"{found}but its likelihood is of integers, and PyMC would cut off the fraction; give "
+            "integers, as np.round(data), or a likelihood of real numbers"
         )
+    raise ValueError(
+        f"{found}which PyMC would read as {cast[where]}, because it casts integers to "
+        f"{min(map(np.dtype, dtypes), key=lambda d: d.itemsize)}; give them as "
+        "data.astype(float), which keeps integers below 2**53"
+    )
 
 
 def standardised(data, kind, time, T):
