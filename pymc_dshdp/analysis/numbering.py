@@ -117,8 +117,7 @@ def _check_one_prior(idata, dim):
         raise ValueError(
             f"the priors {', '.join(priors)} share the state dimension {dim!r}, so that the result "
             "does not tell whose states its variables belong to: give each prior a dimension of "
-            f"its own (dims={dim + '_' + priors[0]!r}, say) and its emission parameters too, or "
-            "rename it in the variables of one prior before aligning"
+            f"its own (dims={dim + '_' + priors[0]!r}, say), and its emission parameters too"
         )
 
 
