@@ -252,11 +252,12 @@ class ConditionalTerm:
         n = match.z.type.ndim
         moving = likelihood.graphs(list(self._conditional.moving))
         moving = [g[(0,) * (n - 1)] for g in moving]
-        inputs = [pt.tensor(dtype="float64", shape=s.shape) for s in statistics]
-        visits = pt.tensor(dtype="float64", shape=statistics[0].shape)
+        full = (self._n_states, *likelihood.trail)
+        further = [s.ndim - len(full) for s in statistics]  # axes whose lengths follow the data
+        inputs = [pt.tensor(dtype="float64", shape=full + (None,) * n) for n in further]
+        visits = pt.tensor(dtype="float64", shape=full)
         data = self._conditional.log_likelihood(*moving, *inputs)
         data = pt.switch(pt.eq(visits, 0.0), 0.0, data)
-        full = (self._n_states, *likelihood.trail)
         lacking = tuple(
             i
             for i, axis in enumerate(match.axes)

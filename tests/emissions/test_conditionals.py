@@ -224,6 +224,20 @@ def test_step_contract(monkeypatch):
     np.testing.assert_array_equal(first["theta_interval__"], second["theta_interval__"])
 
 
+def test_counts_that_occur_may_change(monkeypatch):
+    """With new data the size of negative binomial counts has statistics of other lengths."""
+    python_graphs(monkeypatch)
+    with pm.Model() as model:
+        z = hidden()
+        size = pm.LogNormal("size", shape=L)
+        y = pm.Data("counts", COUNTS[:, 0])
+        pm.NegativeBinomial("y", mu=4.0, alpha=size[z], observed=y)
+    step = SliceEmissionStep([size], model=model, rng=3)
+    with model:
+        pm.set_data({"counts": np.arange(T)})
+    assert np.isfinite(updates(step, start(model), 2)).all()
+
+
 def test_density_without_an_end_is_refused(monkeypatch):
     """A scale whose data are their mean: the conditional cannot be normalised."""
     python_graphs(monkeypatch)

@@ -233,7 +233,11 @@ class Regression:
 
     def parameters():
         intercept = pm.Normal("intercept", 0.5, 1.5, shape=L)
-        return intercept, pm.Normal("slope", -0.5, 1.0, shape=L), pm.LogNormal("sigma", shape=L)
+        return (
+            intercept,
+            pm.Normal("slope", -0.5, 1.0, shape=L),
+            pm.LogNormal("sigma", 0.0, 0.5, shape=L),
+        )
 
     def likelihood(z, y, intercept, slope, sigma):
         pm.Normal("y", intercept[z] + slope[z] * Regression.x, sigma[z], observed=y)
@@ -242,12 +246,12 @@ class Regression:
         return {
             "intercept": rng.normal(0.5, 1.5, (n, L)),
             "slope": rng.normal(-0.5, 1.0, (n, L)),
-            "sigma": rng.lognormal(0.0, 1.0, (n, L)),
+            "sigma": rng.lognormal(0.0, 0.5, (n, L)),
         }
 
     def log_prior(intercept, slope, sigma):
         density = stats.norm.logpdf(intercept, 0.5, 1.5) + stats.norm.logpdf(slope, -0.5, 1.0)
-        return density + stats.lognorm.logpdf(sigma, 1.0)
+        return density + stats.lognorm.logpdf(sigma, 0.5)
 
     def simulate(rng, lengths, intercept, slope, sigma):
         return rng.normal(intercept + slope * Regression.x, sigma)
