@@ -55,7 +55,7 @@ MUTATIONS = {
         (
             (
                 "self.potential.at(self._blocks.statistics(statistics)",
-                "statistics = statistics * np.exp(8.0 * np.ravel(point[self.vars[-1].name])[1])\n"
+                "statistics = statistics * np.exp(-2.0 * np.ravel(point[self.vars[-1].name])[1])\n"
                 "        self.potential.at(self._blocks.statistics(statistics)",
             ),
         ),
