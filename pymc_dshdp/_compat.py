@@ -5,7 +5,7 @@ import sys
 import pymc as pm
 import pymc.step_methods
 import xarray as xr
-from pymc.step_methods.compound import BlockedStep, CompoundStep
+from pymc.step_methods.compound import BlockedStep, CompoundStep, flatten_steps
 
 PYMC_6 = int(pm.__version__.split(".")[0]) >= 6
 
@@ -17,17 +17,27 @@ else:
     from pytensor.tensor.rewriting.ofg import inline_ofg_node  # noqa: F401
 
 
-def _steps_beside():
-    """All steps of the compound that is setting up a chain, or none for a lone step."""
-    caller = sys._getframe(2).f_locals.get("self")
-    return list(caller.methods) if isinstance(caller, CompoundStep) else []
+def _steps_beside(step):
+    """All steps of the outermost compound that is setting up a chain with this one.
+
+    Compounds may be nested and are looked for among all callers, by what they contain. None where
+    there is none.
+    """
+    found, frame = None, sys._getframe(1)
+    while frame is not None:
+        caller = frame.f_locals.get("self")
+        if isinstance(caller, CompoundStep):
+            beside = flatten_steps(caller)
+            found = beside if any(one is step for one in beside) else found
+        frame = frame.f_back
+    return found
 
 
 class ChainStep(BlockedStep):
     """A step with a hook, ``_begin_chain(steps)``, called once before each chain.
 
     PyMC 6 calls ``setup_chain(rng, tune, draws)`` and PyMC 5.28 ``set_rng(rng)``; ``steps`` are
-    the steps that will run beside this one.
+    the steps that will run beside this one, None where they cannot be seen.
     """
 
     if PYMC_6:
@@ -35,14 +45,14 @@ class ChainStep(BlockedStep):
         def setup_chain(self, rng, tune, draws):
             """Prepare for one chain."""
             super().setup_chain(rng, tune, draws)
-            self._begin_chain(_steps_beside())
+            self._begin_chain(_steps_beside(self))
 
     else:
 
         def set_rng(self, rng):
             """Prepare for one chain."""
             super().set_rng(rng)
-            self._begin_chain(_steps_beside())
+            self._begin_chain(_steps_beside(self))
 
     def _begin_chain(self, steps):
         pass

@@ -3,6 +3,7 @@
 import numpy as np
 import pymc as pm
 import pytest
+from pymc.exceptions import SamplingError
 from pymc.sampling.mcmc import assign_step_methods, instantiate_steppers
 
 import pymc_dshdp as dshdp
@@ -101,3 +102,18 @@ def test_takes_the_options_of_nuts(model):
     selected = {dshdp.ConditionalNUTS: [model.rvs_to_values[model["apart"]]]}
     steps = instantiate_steppers(model, [], selected, step_kwargs={"nuts": {"target_accept": 0.95}})
     assert steps.target_accept == 0.95
+
+
+def test_a_scale_that_has_collapsed_is_named():
+    """Fails if PyMC's own "Bad initial energy" reaches the user."""
+    with pm.Model() as model:
+        z = dshdp.HiddenStates("z", dshdp.FixedTransitions("hmm", n_states=2), length=4)
+        mu = pm.StudentT("mu", 3, shape=2)
+        sigma = pm.HalfNormal("sigma", 1.0, shape=2)
+        pm.Normal("y", mu[z], sigma[z], observed=np.full(4, 0.5))
+        step = dshdp.ConditionalNUTS([mu, sigma], compile_kwargs={"mode": "FAST_COMPILE"})
+    point = model.initial_point()
+    point |= {"sigma_log__": np.array([0.0, -800.0]), "mu": np.full(2, 0.5), "z": np.ones(4, int)}
+    words = r"The log-density of y at 0 is .* where sigma\[1\] is 0: a scale parameter has coll"
+    with np.errstate(all="ignore"), pytest.raises(SamplingError, match=words):
+        step.step(point)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 import pytest
 from emissions.family_models import (
     COUNTS,
@@ -15,10 +16,12 @@ from emissions.family_models import (
     poisson,
 )
 from models import posterior, read_only, sample
+from pymc.exceptions import SamplingError
 from pymc.model.fgraph import clone_model
 from pymc.sampling.mcmc import assign_step_methods
 from reference import monte_carlo_error
 
+import pymc_dshdp as dshdp
 from pymc_dshdp.model.matrix_priors import NormalInverseWishart
 from pymc_dshdp.steps.conjugate import ConjugateStep
 from pymc_dshdp.steps.nuts import ConditionalNUTS
@@ -254,3 +257,32 @@ def test_same_posterior_as_nuts(declare):
     moving = error > 0
     np.testing.assert_array_equal(a[~moving], b[~moving])
     assert np.abs((a - b)[moving] / error[moving]).max() < 4.0
+
+
+def test_a_constant_channel_is_named():
+    """A scale that another step has let collapse; fails if means become NaN with a warning."""
+    with pm.Model() as model:
+        z = dshdp.HiddenStates("z", dshdp.FixedTransitions("hmm", n_states=2), length=4)
+        mu = pm.Normal("mu", 0.0, 5.0, shape=2)
+        sigma = pm.HalfNormal("sigma", 1.0, shape=2)
+        pm.Normal("y", mu[z], sigma[z], observed=np.full(4, 0.5))
+        step = dshdp.ConjugateStep([mu])
+    point = {**model.initial_point(), "sigma_log__": np.array([0.0, -400.0])}
+    with pytest.raises(SamplingError, match=r"\['mu'\] cannot be drawn given 'y': a scale .* coll"):
+        step.step(point)
+
+
+@pytest.mark.parametrize("step", [dshdp.ConjugateStep, dshdp.DSBlockGibbs])
+def test_a_singular_covariance_is_named(step):
+    """One that another step has proposed; fails if it ends in a bare ``LinAlgError``."""
+    with pm.Model() as model:
+        z = dshdp.HiddenStates("z", dshdp.FixedTransitions("hmm", n_states=2), length=3)
+        mu = pm.MvNormal("mu", np.zeros(2), np.eye(2), shape=(2, 2))
+        rho = pm.Normal("rho", 0.0, 1.0)
+        one = pt.ones(())
+        covariance = pt.stack([pt.stack([one, rho]), pt.stack([rho, one])])
+        pm.MvNormal("y", mu[z], covariance, observed=np.eye(3)[:, :2])
+        built = step([mu] if step is dshdp.ConjugateStep else [z])
+    built.tune = False
+    with pytest.raises(SamplingError, match=r"\['mu'\] cannot be drawn given 'y': .* is singular"):
+        built.step({**model.initial_point(), "rho": np.array(1.0)})

@@ -243,7 +243,7 @@ def test_prior_predictive_is_quiet_and_has_the_priors_moments(weights):
     # E[pi_bar - beta] = 0 for each row, since rows ~ Dir(alpha beta).
     gap = prior["hmm_pi_bar"] - prior["hmm_beta"][:, None, :]
     assert np.all(np.abs(gap.mean(axis=0)) < 4.5 * gap.std(axis=0) / np.sqrt(DRAWS))
-    assert prior["z"].dtype == np.int8
+    assert prior["z"].dtype == np.int64
     assert prior["z"].min() >= 0 and prior["z"].max() <= 2
     counts = draws["prior_predictive"]["counts"].values[0]
     picked = np.take_along_axis(prior["rate"], prior["z"].astype(int), axis=1)

@@ -12,7 +12,7 @@ from reference import assert_frequencies
 from scipy import stats
 
 import pymc_dshdp as dshdp
-from pymc_dshdp.steps.starting import initial_path
+from pymc_dshdp.steps.starting import initial_paths
 
 MEANS = np.array([-1.0, 0.0, 1.5])
 Y = np.array([0.3, -0.2, 1.0, 0.4, -0.9, 0.1])
@@ -206,7 +206,7 @@ def test_clusters_of_the_start_are_numbered_by_the_known_states():
     with model:
         table = dshdp.WeakLimitFFBS([model["z"]])._priors[0].tables[0]
     for seed in range(20):
-        path = initial_path(table, 3, np.random.default_rng(seed))
+        [path] = initial_paths([table], 3, np.random.default_rng(seed))
         if len(np.unique(path)) == 3:
             np.testing.assert_array_equal(path, np.repeat([2, 0, 1], 8))
             break

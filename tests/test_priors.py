@@ -10,6 +10,7 @@ from pymc.model_graph import ModelGraph
 from scipy import stats
 
 import pymc_dshdp as dshdp
+from pymc_dshdp.graph.path import storage_dtypes
 from pymc_dshdp.graph.prior_variables import find_priors
 from pymc_dshdp.graph.readers import point_function
 from pymc_dshdp.graph.walks import role_of
@@ -147,14 +148,33 @@ def test_kappa_of_random_variables():
     np.testing.assert_allclose(value, [0.25] * 3)
 
 
+def test_arithmetic_on_the_states_does_not_wrap_around():
+    """Fails if they are int8: 43 * 3 is then -127, a legal index from the end, 12 ** 2 is -112."""
+    path = np.array([12, 43, 49])
+    with pm.Model() as model:
+        z = dshdp.HiddenStates("z", dshdp.FixedTransitions("hmm", n_states=50), length=3)
+    found = evaluate([z * 3, z**2, z + z, (z - 49) * 10**9], {z: path})
+    wanted = [path * 3, path**2, path + path, (path - 49) * 10**9]
+    np.testing.assert_array_equal(found, wanted)
+    assert z.dtype == model.rvs_to_values[z].dtype == "int64"
+
+
 @pytest.mark.parametrize(
     ("n_states", "dtype"), [(2, "int8"), (128, "int8"), (129, "int16"), (40_000, "int32")]
 )
-def test_states_have_the_smallest_dtype(n_states, dtype):
+def test_states_are_stored_in_the_smallest_dtype(n_states, dtype):
     with pm.Model() as model:
-        prior = dshdp.DSHDP("hmm", n_states=n_states)
-        z = dshdp.HiddenStates("z", prior, length=3)
-    assert z.dtype == model.rvs_to_values[z].dtype == dtype
+        dshdp.HiddenStates("z", dshdp.FixedTransitions("hmm", n_states=n_states), length=3)
+    assert storage_dtypes(model) == {"z": dtype}
+
+
+@pytest.mark.parametrize("other", [{"length": 5}, {"shape": (5,)}])
+def test_dims_say_how_long_the_states_are(other):
+    """Fails if a length beside ``dims`` is taken, and labelled with all 107 years."""
+    with pm.Model(coords={"year": range(107)}):
+        prior = dshdp.DSHDP("hmm", n_states=3)
+        with pytest.raises(ValueError, match=r"z: give one of length, .*dims='year'"):
+            dshdp.HiddenStates("z", prior, dims="year", **other)
 
 
 def test_layouts_of_the_states():

@@ -5,7 +5,16 @@ import numpy as np
 import pymc as pm
 import pytensor
 import pytest
-from models import COUNTS, SEGMENTS, fixed_model, poisson_model, posterior, python_graphs, read_only
+from models import (
+    COUNTS,
+    FAST,
+    SEGMENTS,
+    fixed_model,
+    poisson_model,
+    posterior,
+    python_graphs,
+    read_only,
+)
 from models import sample as sample_quietly
 from pymc.model.fgraph import clone_model
 from pymc.sampling.mcmc import assign_step_methods, instantiate_steppers
@@ -13,6 +22,7 @@ from pymc.step_methods.compound import CompoundStep
 from scipy import stats
 
 import pymc_dshdp as dshdp
+from pymc_dshdp._compat import begin_chain
 from pymc_dshdp.steps import grid_rho
 from pymc_dshdp.steps.states import FULL_DRAWS, HELD_ITERATIONS
 
@@ -110,8 +120,8 @@ def test_restored_state_repeats_the_draws(step, model):
 def test_point_contract(step, model):
     """Keys in order, inputs untouched, dtypes and shapes of the value variables.
 
-    Fails if ``.astype(value.dtype)`` is dropped from the states (int64 for int8), or if the
-    step returns ``{**new, **point}``.
+    Fails if the states come back in another type (int8, say), or if the step returns
+    ``{**new, **point}``.
     """
     point = read_only(model.initial_point())
     before = {name: value.copy() for name, value in point.items()}
@@ -205,6 +215,20 @@ def test_how_long_states_are_held(model, quick):
     assert ffbs.hold == HELD_ITERATIONS
     with model:
         assert dshdp.WeakLimitFFBS([model["z"]]).hold == 1
+
+
+def test_a_second_owner_is_seen_in_any_nesting():
+    """Fails if only the compound that calls the step is looked at, and nothing is said without."""
+    model = fixed_model()
+    with model:
+        ffbs = dshdp.WeakLimitFFBS([model["z"]])
+        other = pm.Slice([model["hmm_alpha"]], compile_kwargs=FAST)
+    rng = np.random.default_rng(0)
+    for methods in ([CompoundStep([ffbs]), other], [ffbs, CompoundStep([CompoundStep([other])])]):
+        with pytest.raises(ValueError, match=r"Slice was given \['hmm_alpha_log__'\], which only"):
+            begin_chain(CompoundStep(methods), rng, 0, 1)
+    with pytest.warns(UserWarning, match="cannot see the steps beside it, which draw.*hmm_phi"):
+        begin_chain(ffbs, rng, 0, 1)
 
 
 def conjugate_model():
@@ -373,7 +397,7 @@ def test_beside_other_steps(quick):
         step = [pm.Metropolis([model["rate"]]), pm.Slice([mean]), pm.NUTS([sigma])]
     draws = posterior(sample(model, step=step, tune=80, draws=20, chains=1))
     z = draws["z"][0]
-    assert z.dtype == np.int8
+    assert z.dtype == np.int64
     counts = np.array([COUNTS[SEGMENTS == k].mean() for k in range(3)])[SEGMENTS]
     rate, mean = (np.take_along_axis(draws[x][0], z.astype(int), 1) for x in ("rate", "mean"))
     assert np.all(np.abs(rate.mean(axis=0) - counts) < 0.35 * counts + 1.5)

@@ -65,7 +65,7 @@ class Family:
     core_time : int
         1 if the likelihood's first core dimension is time, else 0.
     requirement : str
-        What ``in_support`` asks of an observation, for the error message.
+        What ``requires`` says where it does not depend on shapes.
     """
 
     likelihood = None
@@ -93,6 +93,10 @@ class Family:
         ndarray of bool, shape (T, C) or that of ``y``
         """
         raise NotImplementedError
+
+    def requires(self, shapes):
+        """Say what ``in_support`` asks of an observation, for the error message."""
+        return self.requirement
 
     def prepare(self, y, data_parameters, shapes):
         """Compute once what ``log_likelihoods`` and ``suff_stats`` need of the data.

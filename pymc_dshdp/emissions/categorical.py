@@ -33,7 +33,10 @@ class CategoricalDirichlet(_Categories):
 
     likelihood = CategoricalRV
     parameters = (Parameter(0, DirichletRV, "log-simplex"),)
-    requirement = "must be one of the categories 0, 1, ..., V - 1"
+
+    def requires(self, shapes):
+        """Name the categories."""
+        return f"must be one of the categories 0 to {shapes[0][0] - 1}"
 
     def in_support(self, y, data_parameters, shapes):
         """Accept whole numbers below V."""

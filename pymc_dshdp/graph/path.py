@@ -2,10 +2,28 @@
 
 import numpy as np
 
+from pymc_dshdp.distributions import HiddenPathRV
 from pymc_dshdp.distributions._common import core
 from pymc_dshdp.graph.readers import point_function
+from pymc_dshdp.graph.walks import evaluate, has_op, unwrap
 
-__all__ = ["initial_states", "known_states", "path_lengths"]
+__all__ = ["initial_states", "known_states", "observed_path", "path_lengths", "storage_dtypes"]
+
+
+def storage_dtypes(model):
+    """Smallest integer types that hold the free states of a model, by name, to store draws in.
+
+    In the model states are int64, so that no arithmetic on them wraps around.
+    """
+    states = [z for z in model.free_RVs if has_op(z, HiddenPathRV)]
+    return {z.name: _smallest(unwrap(z.owner.inputs[2]).type.shape[0]) for z in states}
+
+
+def _smallest(n_states):
+    for dtype in map(np.dtype, ("int8", "int16", "int32")):
+        if n_states - 1 <= np.iinfo(dtype).max:
+            return dtype
+    return np.dtype("int64")
 
 
 def path_lengths(model, z, start):
@@ -18,9 +36,27 @@ def path_lengths(model, z, start):
     start : dict
         A point of the model.
     """
+    return _lengths(z, start[model.rvs_to_values[z].name].shape)
+
+
+def _lengths(z, shape):
     [lengths] = point_function([core(z.owner.inputs[5], 1)])({})
-    sequences = np.prod(start[model.rvs_to_values[z].name].shape[:-1], dtype=int)
-    return np.tile(lengths.astype("int64"), sequences)
+    return np.tile(lengths.astype("int64"), np.prod(shape[:-1], dtype=int))
+
+
+def observed_path(model, z):
+    """(path, sequence lengths) of a states variable that is observed.
+
+    Raises ``ValueError`` where they do not fit each other.
+    """
+    [path] = evaluate([model.rvs_to_values[z]])
+    lengths = _lengths(z, path.shape)
+    if path.size != lengths.sum():
+        raise ValueError(
+            f"{z.name}: the path observed has shape {path.shape}, but the sequences have "
+            f"{lengths.sum()} times in all"
+        )
+    return path, lengths
 
 
 def known_states(z, shape):

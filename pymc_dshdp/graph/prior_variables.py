@@ -1,11 +1,14 @@
 """The variables of each prior, found by walking the model's graph from its hidden states.
 
-Steps never hold the Python object that declared a prior: models get cloned, and values fixed
-by ``pm.do`` or ``pm.observe``.
+A prior whose states are observed (``pm.observe``) learns from their path; one whose states
+``pm.do`` has cut off is found by its rows, and nothing is learnt about it. Steps never hold the
+Python object that declared a prior: models get cloned, and values fixed by ``pm.do`` or
+``pm.observe``.
 """
 
 from dataclasses import dataclass, field
 
+import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 
@@ -29,6 +32,9 @@ class PriorVariables:
     Attributes
     ----------
     states : list of HiddenStates variables
+        Those that are free.
+    observed : list of HiddenStates variables
+        Those whose path is data.
     n_states : int
     pi_init, pi_bar : free random variables
     alpha, beta : nodes
@@ -58,6 +64,12 @@ class PriorVariables:
     eta: Variable | None
     sticky: tuple | None
     states: list = field(default_factory=list)
+    observed: list = field(default_factory=list)
+
+    @property
+    def label(self):
+        """Name to call the prior by in messages: that of its first states, or of its rows."""
+        return [*self.states, *self.observed, self.pi_bar][0].name
 
     @property
     def varies(self):
@@ -83,7 +95,7 @@ class PriorVariables:
         """Map each variable to the variables of the prior that may depend on it."""
         rows = {self.pi_bar, self.pi_init}
         weights = self.beta if self.fractions is None else self.fractions
-        states = set(self.states)
+        states = {*self.states, *self.observed}
         tied = {v: {self.kappa} | rows for v in self.sticky or ()}
         return tied | {
             self.gamma: {weights},
@@ -97,12 +109,11 @@ class PriorVariables:
         }
 
 
-def _prior_of(model, z):
-    pi_init, pi_bar, kappa = (unwrap(v) for v in z.owner.inputs[2:5])
+def _prior_of(model, name, pi_init, pi_bar, kappa):
     for rv in (pi_init, pi_bar):
         if rv not in model.free_RVs or not has_op(rv, TransitionRowsRV):
             raise ValueError(
-                f"The transition rows {rv} of {z.name!r} must be free random variables declared by "
+                f"The transition rows {rv} of {name!r} must be free random variables declared by "
                 "a prior of this package; undo the pm.do or pm.observe on them"
             )
     alpha, beta = (unwrap(v) for v in pi_bar.owner.inputs[2:])
@@ -114,7 +125,7 @@ def _prior_of(model, z):
             fractions, gamma = v, unwrap(v.owner.inputs[2])
     if gamma is None and depends_on_random_variables([alpha, beta]):
         raise ValueError(
-            f"The weights beta of {z.name!r} must be free while alpha is; undo the pm.do or "
+            f"The weights beta of {name!r} must be free while alpha is; undo the pm.do or "
             "pm.observe on them, or fix alpha too"
         )
     if has_op(kappa, SelfPersistenceRV):
@@ -128,20 +139,31 @@ def _prior_of(model, z):
 
 
 def find_priors(model):
-    """All priors of a model that have hidden states, in the order of the states.
+    """All priors of a model, in the order of their states; those without any come last.
 
     Returns
     -------
     list of PriorVariables
     """
     priors = {}
-    for z in model.free_RVs:
+    for z in dict.fromkeys(model.basic_RVs):
         if has_op(z, HiddenPathRV):
-            pi_bar = unwrap(z.owner.inputs[3])
+            pi_init, pi_bar, kappa = (unwrap(v) for v in z.owner.inputs[2:5])
             if pi_bar not in priors:
-                priors[pi_bar] = _prior_of(model, z)
-            priors[pi_bar].states.append(z)
-    return list(priors.values())
+                priors[pi_bar] = _prior_of(model, z.name, pi_init, pi_bar, kappa)
+            prior = priors[pi_bar]
+            (prior.states if z in model.free_RVs else prior.observed).append(z)
+    return [*priors.values(), *_without_states(model, priors)]
+
+
+def _without_states(model, found):
+    """Yield priors that no states depend on; a kappa that is not theirs alone does not matter."""
+    parts = {rv.tag.dshdp: rv for rv in model.free_RVs if role_of(rv) is not None}
+    for (name, role), rv in parts.items():
+        if role == "pi_bar" and rv not in found and (name, "pi_init") in parts:
+            none = pt.zeros(rv.type.shape[-1])
+            kappa = parts.get((name, "sticky_kappa"), parts.get((name, "kappa"), none))
+            yield _prior_of(model, rv.name, parts[name, "pi_init"], rv, kappa)
 
 
 def outside_dependents(model, prior, owned):

@@ -24,9 +24,15 @@ PIECE_ELEMENTS = 2**18  # of the table computed at a time
 WORTH_THREADS = 2**16  # elements of a table below which handing over costs more than it saves
 NO_ROW = np.empty(0)
 
-# glibc hands back every freed array larger than any freed before, up to 32 MB, and each new one
-# then costs page faults. This one is never touched and costs nothing.
-np.empty(31 * 2**20, np.uint8)
+
+@lru_cache(1)
+def _keep_large_arrays():
+    """Keep the memory of arrays of up to 31 MB in this process, at its first draw.
+
+    glibc hands back every freed array larger than any freed before, up to 32 MB, and each new one
+    then costs page faults. This one is never touched and costs nothing.
+    """
+    np.empty(31 * 2**20, np.uint8)
 
 
 def sample_paths(rows, n_states, initial, transition, lengths, uniforms, threads=1):
@@ -55,6 +61,7 @@ def sample_paths(rows, n_states, initial, transition, lengths, uniforms, threads
     -------
     PathDraw
     """
+    _keep_large_arrays()
     T = uniforms.shape[0]
     if T * n_states < WORTH_THREADS:
         threads = 1

@@ -1,13 +1,17 @@
 """Which parameters of a model are conjugate to their likelihood, and their exact draws."""
 
+from contextlib import contextmanager
+
 import numpy as np
 import pytensor.tensor as pt
+from pymc.exceptions import SamplingError
 from pymc.logprob.transforms import LogOddsTransform, LogTransform
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.elemwise import DimShuffle
 
 from pymc_dshdp.distributions import HiddenPathRV
 from pymc_dshdp.emissions.base import SCALES, families
+from pymc_dshdp.graph.path import observed_path
 from pymc_dshdp.graph.pointwise import depends_on, indexed_variable
 from pymc_dshdp.graph.readers import in_values, point_function
 from pymc_dshdp.graph.walks import concrete_shape, densities, has_op, unwrap
@@ -106,7 +110,7 @@ def _candidates(model, rv):
             continue
         blockers = [v for v in model.basic_RVs if v is not likelihood]
         for z in ancestors([likelihood], blockers=blockers):
-            if has_op(z, HiddenPathRV) and z in model.free_RVs:
+            if has_op(z, HiddenPathRV) and z in model.basic_RVs:
                 yield from ((likelihood, z, family, whole) for family in matching)
 
 
@@ -218,6 +222,7 @@ class ConjugateTerm:
             model, match.likelihood, match.z, match.n_states, family, match.source
         )
         self._z = model.rvs_to_values[match.z].name
+        self._path = None if match.z in model.free_RVs else observed_path(model, match.z)[0].ravel()
         self.values = [model.rvs_to_values[v] for v in match.variables]
         self._convert = [
             _scale_of(model, v, p.scale)
@@ -273,16 +278,33 @@ class ConjugateTerm:
         full = np.broadcast_to(array, self._prior_shape + array.shape[len(self._prior_shape) :])
         return full.reshape(full.shape[0], self._n_own, *full.shape[len(self._own_shape) :])
 
+    @contextmanager
+    def named_if_singular(self):
+        """Raise ``SamplingError`` with the names where scales are 0 or matrices singular."""
+        try:
+            with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+                yield
+        except np.linalg.LinAlgError:
+            raise SamplingError(
+                f"{[v.name for v in self.values]} cannot be drawn given {self._likelihood.name!r}: "
+                "a scale parameter has collapsed to 0, or a covariance is singular; give it a "
+                "prior that keeps away from that"
+            ) from None
+
     def draw(self, point, rng):
         """Draw the variables of all states given everything else; new values by name."""
         likelihood = self._likelihood
         arrays = self._read(point)
         others = [likelihood.arrange(x) for x in arrays[self._n_hyper :]]
-        z = np.ravel(point[self._z])
-        stats = self._family.suff_stats(likelihood.data(point), z, likelihood.n_states, *others)
-        stats = tuple(self._per_own(s) for s in stats)
+        z = np.ravel(point[self._z]) if self._path is None else self._path
+        data = likelihood.data(point)
         hyperparameters = [self._hyperparameter(h) for h in arrays[: self._n_hyper]]
-        draws = self._family.sample_posterior(rng, stats, hyperparameters)
+        with self.named_if_singular():
+            stats = self._family.suff_stats(data, z, likelihood.n_states, *others)
+            stats = tuple(self._per_own(s) for s in stats)
+            draws = self._family.sample_posterior(rng, stats, hyperparameters)
+            if not all(np.isfinite(draw).all() for draw in draws):
+                raise np.linalg.LinAlgError
         new = {}
         for value, draw, convert in zip(self.values, draws, self._convert, strict=True):
             draw = draw if convert is None else convert(draw)

@@ -135,7 +135,7 @@ class Likelihood:
             value = raw[where].tolist()
             raise ValueError(
                 f"The observation {value} at position {where} of {self.name!r} is impossible: it "
-                f"{self.family.requirement}"
+                f"{self.family.requires(self.shapes)}"
             )
         return self.family.prepare(y, data_parameters, self.shapes)
 

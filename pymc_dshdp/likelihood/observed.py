@@ -1,4 +1,4 @@
-"""Observed data, checked, and as standardised features of time points."""
+"""Observed data, checked, and as features of time points."""
 
 import numpy as np
 from pytensor.graph.basic import Constant
@@ -6,7 +6,7 @@ from pytensor.tensor.random.basic import CategoricalRV
 
 from pymc_dshdp.graph.walks import is_cast
 
-__all__ = ["observed_data", "refuse_cast", "standardised"]
+__all__ = ["observed_data", "refuse_cast", "time_columns"]
 
 
 def observed_data(model, variable):
@@ -67,8 +67,8 @@ def refuse_cast(name, data, *dtypes):
     )
 
 
-def standardised(data, kind, time, T):
-    """Standardised columns of one variable's data, placed by the times of its elements."""
+def time_columns(data, kind, time, T):
+    """Columns of one variable's data, placed by the times of its elements."""
     if time.size == 0 or data.size % time.size:
         return np.empty((T, 0))
     rows = data.reshape(time.size, -1)
@@ -79,12 +79,12 @@ def standardised(data, kind, time, T):
     used = np.flatnonzero(time >= 0)
     used = used[np.argsort(time[used], kind="stable")]
     times, first, per_time = np.unique(time[used], return_index=True, return_counts=True)
+    if not times.size:
+        return np.empty((T, 0))
     out = np.full((T, rows.shape[1]), np.nan)
-    if per_time.size and np.all(per_time == per_time[0]):
+    if np.all(per_time == per_time[0]):
         out = np.full((T, rows.shape[1] * per_time[0]), np.nan)
         out[times] = rows[used].reshape(times.size, -1)
-    elif per_time.size:
+    else:
         out[times] = np.add.reduceat(rows[used], first, axis=0) / per_time[:, None]
-    with np.errstate(invalid="ignore"):
-        spread = np.nanstd(out, axis=0) if times.size else np.ones(out.shape[1])
-        return (out - np.nanmean(out, axis=0)) / np.where(spread > 0, spread, 1.0)
+    return out

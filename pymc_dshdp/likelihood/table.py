@@ -23,7 +23,7 @@ from pymc_dshdp.graph.placing import SeveralTimes, place
 from pymc_dshdp.graph.pointwise import indexed_variable
 from pymc_dshdp.graph.walks import concrete_shape, densities
 from pymc_dshdp.likelihood.families import table_term
-from pymc_dshdp.likelihood.observed import observed_data, standardised
+from pymc_dshdp.likelihood.observed import observed_data, time_columns
 from pymc_dshdp.likelihood.partial import PartialNormal, has_marginal_density
 
 __all__ = ["LogLikelihoodTable", "terms_involving"]
@@ -79,6 +79,8 @@ class LogLikelihoodTable:
     ----------
     names : list of str
         The variables and potentials that involve z; empty if nothing does.
+    parameters : set of str
+        The value variables that they involve beside z.
     shape : tuple of int
         Of the states.
     known : ndarray of shape (T,), or None
@@ -98,6 +100,8 @@ class LogLikelihoodTable:
         _refuse_other_lengths(model, z)
         terms = [(v, g) for v, g in terms_involving(model, z) if v not in without]
         self.names = [v.name for v, _ in terms]
+        behind = set(ancestors([graph for _, graph in terms]))
+        self.parameters = {v.name for v in model.value_vars if v in behind} - {self.z_value.name}
         self.shape = start[self.z_value.name].shape
         self._T = int(np.prod(self.shape))
         self.known = known_states(z, self.shape)
@@ -219,13 +223,13 @@ class LogLikelihoodTable:
         Returns
         -------
         ndarray of shape (T, F)
-            Standardised columns, one per datum of a time point (counts by their square root,
-            categories one by one); NaN where nothing was observed.
+            Columns, one per datum of a time point (counts by their square root, categories one
+            by one); NaN where nothing was observed.
         """
         columns = [np.empty((int(np.prod(self.shape)), 0))]
         for (data, kind), time in zip(self._observed, getattr(self, "_times", ()), strict=False):
             if data is not None:
-                columns.append(standardised(data, kind, time, self._T))
+                columns.append(time_columns(data, kind, time, self._T))
         return np.concatenate(columns, axis=1)
 
     # -- evaluation -------------------------------------------------------------------------

@@ -119,6 +119,7 @@ def NormalInverseWishart(
         If S0 is missing, the covariance that should set it is singular, or a parameter is outside
         its domain or has another shape.
     """
+    name = pm.modelcontext(None).name_for(name)
     mean, covariance = (None, None) if data is None else _empirical_covariance(name, data)
     S0 = _scale_matrix(name, S0, covariance)
     d = _length(name, "S0", S0)
@@ -192,6 +193,7 @@ def MatrixNormalInverseWishart(
     ValueError
         If S0 is missing, or the covariance that should set it is singular.
     """
+    name = pm.modelcontext(None).name_for(name)
     lags = _checked_lags(name, lags)
     covariance = None if data is None else _empirical_covariance(name, data)[1]
     S0 = _scale_matrix(name, S0, covariance)

@@ -5,7 +5,7 @@ import pymc as pm
 from pytensor.graph.basic import Variable
 
 from pymc_dshdp.distributions import StickyPersistence
-from pymc_dshdp.model.priors import TransitionPrior
+from pymc_dshdp.model.priors import TransitionPrior, tag
 
 __all__ = ["HDP", "FixedTransitions", "StickyHDP"]
 
@@ -73,6 +73,7 @@ class StickyHDP(TransitionPrior):
         self.kappa = self.recorded_kappa = StickyPersistence(
             self._name("kappa"), self.phi, self.s, shape=self.n_states, dims=self.dims[0]
         )
+        tag(self.kappa, self.name, "sticky_kappa")
         self._declare_weights(weights)
         self._declare_rows()
 

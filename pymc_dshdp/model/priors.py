@@ -76,6 +76,7 @@ class TransitionPrior:
     Attributes
     ----------
     name : str
+        With that of the model around it: ``rat1::hmm`` in ``pm.Model(name="rat1")``.
     n_states : int
         L.
     dims : tuple of str
@@ -106,10 +107,11 @@ class TransitionPrior:
     def __init__(self, name, n_states, dims):
         if not isinstance(name, str) or not name:
             raise TypeError(f"name must be a non-empty string, received {name!r}")
-        self.name = name
-        self.model = pm.modelcontext(None)
+        context = pm.modelcontext(None)
+        self.name = context.name_for(name)
+        self.model = context.root
         dim, dim_to, self.n_states, self._missing_coords = _state_dims(
-            self.model, name, n_states, dims
+            self.model, self.name, n_states, dims
         )
         self.dims = (dim, dim_to)
 
@@ -269,6 +271,7 @@ class TransitionPrior:
             dims=self.dims,
             default_transform=None,
         )
+        tag(self.pi_bar, self.name, "pi_bar")
         self.pi_init = TransitionRows(
             self._name("pi_init"),
             alpha,
@@ -277,6 +280,7 @@ class TransitionPrior:
             dims=self.dims[0],
             default_transform=None,
         )
+        tag(self.pi_init, self.name, "pi_init")
 
 
 class DSHDP(TransitionPrior):

@@ -16,13 +16,6 @@ from pymc_dshdp.model.record import StatesRecord
 __all__ = ["HiddenStates"]
 
 
-def _states_dtype(n_states):
-    for dtype in ("int8", "int16", "int32"):
-        if n_states - 1 <= np.iinfo(dtype).max:
-            return dtype
-    return "int64"
-
-
 def _whole(value, what):
     """Check a positive integer; leave a symbolic scalar as it is."""
     if isinstance(value, SharedVariable) or (
@@ -46,10 +39,12 @@ def _current(extent):
 
 def _layout(model, name, length, dims, lengths, shape):
     """Resolve (dims, batch size or None, sequence lengths) from the arguments."""
-    if sum(x is not None for x in (length, shape)) + (lengths is not None and dims is None) > 1:
+    given = {"length": length, "lengths": lengths, "shape": shape, "dims": dims}
+    given = {key: value for key, value in given.items() if value is not None}
+    if len(given) > 1 and set(given) != {"lengths", "dims"}:
         raise ValueError(
             f"{name}: give one of length, lengths, shape and dims (lengths may come with dims); "
-            f"received length={length!r}, lengths={lengths!r}, shape={shape!r}"
+            f"received {', '.join(f'{key}={value!r}' for key, value in given.items())}"
         )
     extents = None
     if dims is not None:
@@ -107,7 +102,7 @@ def _known_array(name, known, n_states, size, lengths):
     if not known:
         return None
     starts = np.cumsum(lengths) - lengths
-    out = np.full((*size, lengths[0]) if size else sum(lengths), UNKNOWN, _states_dtype(n_states))
+    out = np.full((*size, lengths[0]) if size else sum(lengths), UNKNOWN)
     for key, state in known.items():
         where = f"{name}: known[{key!r}]"
         key = key if isinstance(key, tuple) else (key,)
@@ -159,32 +154,46 @@ def _check_kappa(name, prior, size, T):
         )
 
 
+def _check_path(where, path, n_states, shape):
+    """Raise unless an array, masked or not, is a path of the states."""
+    if path.shape != shape:
+        raise ValueError(
+            f"{where} must have the shape of the states, {shape}, received {path.shape}"
+        )
+    wrong = np.argwhere(np.ma.filled((path < 0) | (path >= n_states) | (path % 1 != 0), False))
+    if wrong.size:
+        at = tuple(int(i) for i in wrong[0])
+        raise ValueError(
+            f"{where} must be states, 0 to {n_states - 1}, received {path[at]:g} at position {at}"
+        )
+
+
+def _observed_arrays(name, observed, n_states, shape):
+    """(path, None) where all of it is observed, else (None, known states, -1 elsewhere)."""
+    if isinstance(observed, Variable):
+        return observed, None
+    path = np.ma.masked_invalid(np.ma.asarray(observed, dtype="float64"))
+    _check_path(f"{name}: observed", path, n_states, shape)
+    if np.ma.is_masked(path):
+        return None, path.filled(UNKNOWN).astype("int64")
+    return path.data.astype("int64"), None
+
+
 def _initial_array(name, path, n_states, shape, known):
-    """Check a starting path; returns it in the dtype of the states."""
+    """Check a starting path."""
     path = np.asarray(path)
     if path.dtype.kind not in "iu":
         raise TypeError(
             f"{name}: initial_states must be integers, received an array of {path.dtype}"
         )
-    if path.shape != shape:
-        raise ValueError(
-            f"{name}: initial_states must have the shape of the states, {shape}, received "
-            f"{path.shape}"
-        )
-    wrong = np.argwhere((path < 0) | (path >= n_states))
-    if wrong.size:
-        at = tuple(int(i) for i in wrong[0])
-        raise ValueError(
-            f"{name}: initial_states must be states, 0 to {n_states - 1}, received {path[at]} at "
-            f"position {at}"
-        )
+    _check_path(f"{name}: initial_states", path, n_states, shape)
     if known is not None and np.any((known != UNKNOWN) & (known != path)):
         at = tuple(int(i) for i in np.argwhere((known != UNKNOWN) & (known != path))[0])
         raise ValueError(
             f"{name}: initial_states must agree with known, received {path[at]} at position {at}, "
             f"which is known to be {known[at]}"
         )
-    return path.astype(_states_dtype(n_states))
+    return path.astype("int64")
 
 
 def HiddenStates(
@@ -196,13 +205,13 @@ def HiddenStates(
     lengths=None,
     shape=None,
     known=None,
+    observed=None,
     initial_states=None,
 ):
     """Hidden states z of a hidden Markov model with the given transition prior.
 
-    Use the result as an integer index: ``rate[z]`` has the shape of ``z``. Its dtype is small to
-    keep results small; for arithmetic such as ``z * K + x`` use ``z.astype("int64")``. The
-    auxiliary w_t of the paper (persist or switch) is summed out.
+    Use the result as an integer index: ``rate[z]`` has the shape of ``z``. The auxiliary w_t of the
+    paper (persist or switch) is summed out.
 
     Sampling starts from ``initvals[name]`` if that is given to ``pm.sample``, else (all states
     equal to L - 1 are the sign for it) from ``initial_states``, else from a segmentation of the
@@ -228,6 +237,12 @@ def HiddenStates(
         log-density -inf. A symbolic length (of ``dims``, say) must then stay what it is. What is
         known of a state pins its number: states with known times no longer change their labels,
         those without still do.
+    observed : array_like or pm.Data, optional
+        The states as data, of the shape of the result, as other variables of PyMC take them. Where
+        the array is masked or NaN the states are drawn; the rest is what ``known`` says in another
+        form. Where nothing is missing ``z`` is an observed variable, as ``pm.observe(model, {"z":
+        path})`` makes it, and rows, self-persistence and emission parameters are drawn given the
+        path.
     initial_states : array_like of int, optional
         Path from which the tuning of every chain starts, of the shape of the result: the
         segmentation by a parametric model, say. The posterior does not depend on it. With
@@ -236,7 +251,7 @@ def HiddenStates(
     Returns
     -------
     TensorVariable
-        int8, int16 or int32 by the number of states, of shape (T,) or (n_sequences, T). The
+        int64, as ``pm.Categorical``, of shape (T,) or (n_sequences, T). The
         sequence lengths are registered as constant data ``name_lengths`` (the lengths at this
         moment, where they are symbolic); what is known, as ``name_known`` (-1 elsewhere);
         ``initial_states`` as ``name_initial_states``; and as ``name_record`` what those that read
@@ -252,17 +267,26 @@ def HiddenStates(
             f"{name}: prior must be a transition prior of this package such as "
             f"DSHDP('hmm', n_states=20), received {prior!r}"
         )
-    model = pm.modelcontext(None)
+    context = pm.modelcontext(None)
+    model, name = context.root, context.name_for(name)
     if model is not prior.model:
         raise ValueError(f"{name}: the prior {prior.name!r} was declared in another model")
     dims, size, lengths = _layout(model, name, length, dims, lengths, shape)
     symbolic = not all(isinstance(n, int) for n in lengths)
     now, repeats = ([_current(n) for n in extents] for extents in (lengths, size or (1,)))
     size_now = [_current(n) for n in size or ()]
+    shape_now = (*size_now, now[0]) if size else (sum(now),)
     if known is not None:
+        if observed is not None:
+            raise ValueError(f"{name}: give observed or known, not both; received both")
         known = _known_array(name, known, prior.n_states, size_now, now)
+    if observed is not None:
+        observed, known = _observed_arrays(name, observed, prior.n_states, shape_now)
     if initial_states is not None:
-        shape_now = (*size_now, now[0]) if size else (sum(now),)
+        if observed is not None:
+            raise ValueError(
+                f"{name}: initial_states is for states that are drawn, but all are observed"
+            )
         initial_states = _initial_array(name, initial_states, prior.n_states, shape_now, known)
     _check_kappa(name, prior, size_now, sum(now))
     z = HiddenPath(
@@ -274,7 +298,7 @@ def HiddenStates(
         known=known,
         size=size,
         dims=dims,
-        dtype=_states_dtype(prior.n_states),
+        observed=observed,
     )
     data = pm.Data(f"{name}_lengths", np.tile(now, repeats), dims=f"{name}_sequence")
     known = None if known is None else pm.Data(f"{name}_known", known, dims=dims)

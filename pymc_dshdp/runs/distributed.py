@@ -13,6 +13,7 @@ from pymc.stats.convergence import log_warning_stats
 from pymc.util import drop_warning_stat
 
 from pymc_dshdp._compat import group, make_result
+from pymc_dshdp.graph.path import storage_dtypes
 from pymc_dshdp.model.context import model_in_context
 from pymc_dshdp.runs.chains import (
     build_steps,
@@ -149,6 +150,7 @@ def _run_chain(work, chain, position, topic):
     trace = NDArray(
         model=model, vars=trace_variables(model, names), test_point=model.initial_point()
     )
+    trace.var_dtypes |= {k: v for k, v in storage_dtypes(model).items() if k in trace.var_dtypes}
     trace.setup(tune + draws, chain, step.stats_dtypes)
     worker, reported, warned = get_worker(), 0.0, []
     for i, point, stats in iterate(step, position, tune, draws):

@@ -1,5 +1,6 @@
 """Going on with a run."""
 
+import inspect
 import multiprocessing
 import os
 import time
@@ -25,6 +26,7 @@ from pymc_dshdp.steps.states import HELD_ITERATIONS, StatesStep
 __all__ = ["continue_sampling"]
 
 POLL_SECONDS = 0.2
+OF_SAMPLE = set(inspect.signature(pm.sample).parameters) - {"kwargs"}
 
 
 @results_first
@@ -55,8 +57,10 @@ def continue_sampling(
         From a result, of the new draws. From a store, for chains that had not begun: that of
         the run.
     **kwargs
-        From a result, those of ``pm.sample``. From a store ``cores``, ``callback`` (chains then
-        run one after another), ``progressbar``, ``compile_kwargs`` and options of steps.
+        From a result, those of ``pm.sample``; ``chains`` can only be what it is, and ``var_names``
+        some of the variables that the result has. From a store ``cores``, ``callback`` (chains
+        then run one after another), ``progressbar`` and ``compile_kwargs``. From either, options
+        of steps as ``pm.sample`` takes them, ``nuts={"target_accept": 0.9}``, say.
 
     Returns
     -------
@@ -66,8 +70,8 @@ def continue_sampling(
     Raises
     ------
     ValueError
-        If the run is not one of this model or was sampled by other steps, or if free variables
-        were not stored, with their names.
+        If the run is not one of this model or was sampled by other steps, if free variables
+        were not stored, with their names, or if an argument would change what the run has.
     """
     model = model_in_context(model)
     if isinstance(run, (str, os.PathLike)):
@@ -91,8 +95,25 @@ def continue_sampling(
 # -- from a result ------------------------------------------------------------------------------
 
 
-def _from_result(model, run, draws, step, start, random_seed, **kwargs):
+def _from_result(
+    model, run, draws, step, start, random_seed, *, chains=None, var_names=None, **kwargs
+):
     posterior = group(run, "posterior")
+    stored = [str(name) for name in posterior.data_vars]
+    if chains not in (None, posterior.sizes["chain"]):
+        raise ValueError(
+            f"chains must be {posterior.sizes['chain']}, as the result has, since each goes on "
+            f"from its last draw; received {chains!r}"
+        )
+    unknown = sorted(set(var_names or ()) - set(stored))
+    if unknown:
+        raise ValueError(
+            f"var_names has {unknown}, of which the result has no draws to go on with; it has "
+            f"{stored}"
+        )
+    if "initvals" in kwargs:
+        raise ValueError("initvals cannot be given: each chain starts from its last draw")
+    options = _step_options(kwargs)
     start = start.to_inferencedata() if isinstance(start, StateSummary) else start
     initvals = _last_draws(model, posterior, None if start is None else group(start, "posterior"))
     with model:
@@ -101,7 +122,7 @@ def _from_result(model, run, draws, step, start, random_seed, **kwargs):
             model.initial_point(),
             step,
             kwargs.get("compile_kwargs"),
-            **kwargs.pop("step_kwargs", {}),
+            **options,
         )
     for one in flatten_steps(built):
         if isinstance(one, StatesStep):
@@ -113,10 +134,21 @@ def _from_result(model, run, draws, step, start, random_seed, **kwargs):
         chains=len(initvals),
         initvals=initvals,
         random_seed=random_seed,
-        var_names=[str(name) for name in posterior.data_vars],
+        var_names=stored if var_names is None else list(var_names),
         **kwargs,
     )
     return _joined(run, new)
+
+
+def _step_options(kwargs):
+    """Take the options of steps out of the keyword arguments of ``pm.sample``."""
+    options = {key: kwargs.pop(key) for key in list(kwargs) if key not in OF_SAMPLE}
+    if "target_accept" in options:
+        accept = options.pop("target_accept")
+        if "target_accept" in options.get("nuts", {}):
+            raise ValueError("target_accept was given twice, by itself and in nuts")
+        options["nuts"] = {**options.get("nuts", {}), "target_accept": accept}
+    return options
 
 
 def _last_draws(model, posterior, kept):
@@ -193,8 +225,14 @@ def _from_store(
     callback=None,
     progressbar=True,
     compile_kwargs=None,
-    **step_kwargs,
+    **kwargs,
 ):
+    options = _step_options(kwargs)
+    if kwargs:
+        raise ValueError(
+            f"{sorted(kwargs)} cannot be given for a store, whose run goes on as it was begun; "
+            "leave them out"
+        )
     positions = trace.positions()
     fresh = model.initial_point()
     if any(position is None for position in positions):
@@ -202,7 +240,7 @@ def _from_store(
         positions = [old or new for old, new in zip(positions, begun, strict=True)]
     _check_points(positions, fresh)
     with model:
-        built = build_steps(model, positions[0].point, step, compile_kwargs, **step_kwargs)
+        built = build_steps(model, positions[0].point, step, compile_kwargs, **options)
     _check_states(built, positions)
     before = built.sampling_state
     trace.prepare_to_go_on(model, built, draws, positions, fresh)

@@ -8,7 +8,7 @@ from pymc.backends.ndarray import NDArray
 
 from pymc_dshdp._compat import group, make_result
 from pymc_dshdp.distributions import HiddenPathRV
-from pymc_dshdp.graph.path import path_lengths
+from pymc_dshdp.graph.path import path_lengths, storage_dtypes
 from pymc_dshdp.graph.prior_variables import find_priors
 from pymc_dshdp.graph.walks import has_op
 from pymc_dshdp.kernels.occupancy import count_path
@@ -105,6 +105,7 @@ class StateSummary:
         self._is_first[np.cumsum(lengths) - lengths] = True
         variables = model.replace_rvs_by_values(model.unobserved_RVs)
         self._template = NDArray(model=model, vars=variables, test_point=start)
+        self._template.var_dtypes |= storage_dtypes(model)
         self._chains = {}
 
     def __repr__(self):

@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import zlib
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ from pymc.model import modelcontext
 from pymc.step_methods.compound import StatsBijection
 
 from pymc_dshdp._compat import make_result
+from pymc_dshdp.graph.path import storage_dtypes
 from pymc_dshdp.runs.chains import Position, positive, trace_variables
 from pymc_dshdp.runs.state_summary import longest_chains
 
@@ -32,6 +34,7 @@ class _Chain(backend.ZarrChain):
 
     Warm-up and posterior draws go to groups of their own, and each flush writes, as one file,
     the position of the chain: its last point, the sampling state and the number of iterations.
+    The position before it stays in a second file, to go on from where the last one is damaged.
     """
 
     def __init__(self, store, tune, **kwargs):
@@ -44,6 +47,8 @@ class _Chain(backend.ZarrChain):
     def go_on(self, draws, chain, done):
         """Record up to ``draws`` draws after tuning, the first ``done`` iterations being there."""
         self.draw_idx = done
+        last = _last_position(self._root.store, chain)
+        self._copy = 0 if last is None else 1 - last[1]
         self.setup(draws=self._tune + draws, chain=chain, sampler_vars=None)
 
     def setup(self, draws, chain, sampler_vars):
@@ -73,7 +78,8 @@ class _Chain(backend.ZarrChain):
                     group[variable].set_orthogonal_selection(where, np.stack(values))
         self.draw_idx += self.draws_until_flush
         position = Position(self._point, self.draw_idx, state=self._step_method.sampling_state)
-        self._root.store[_position_key(self.chain)] = pickle.dumps(position)
+        self._root.store[_position_key(self.chain, self._copy)] = _sealed(pickle.dumps(position))
+        self._copy = 1 - self._copy
         self._sampling_state.draw_idx.set_coordinate_selection(self.chain, self.draw_idx)
         self.clear_buffers()
         self.draws_until_flush = self._room()
@@ -82,8 +88,37 @@ class _Chain(backend.ZarrChain):
         """Leave the position as the last flush wrote it, together with its draws."""
 
 
-def _position_key(chain):
-    return f"_sampling_state/position.{chain}"
+def _position_key(chain, copy):
+    return f"_sampling_state/position.{chain}.{copy}"
+
+
+def _sealed(content):
+    """Bytes with their checksum before them."""
+    return zlib.crc32(content).to_bytes(4) + content
+
+
+def _last_position(store, chain):
+    """(position, number of the copy) of a chain from its last whole copy; None where it has none.
+
+    Raises
+    ------
+    ValueError
+        If there are copies, but none is whole.
+    """
+    keys = {copy: _position_key(chain, copy) for copy in (0, 1)}
+    copies = {copy: store[key] for copy, key in keys.items() if key in store}
+    whole = [
+        (pickle.loads(content[4:]), copy)
+        for copy, content in copies.items()
+        if content == _sealed(content[4:])
+    ]
+    if copies and not whole:
+        raise ValueError(
+            f"the store {store.path!r} is damaged: where chain {chain} stood cannot be read. Its "
+            f"draws are there: continue_sampling goes on from the result of "
+            f"ZarrTrace.open({store.path!r}).to_inferencedata()"
+        )
+    return max(whole, key=lambda one: one[0].done, default=None)
 
 
 def _zarr():
@@ -150,6 +185,8 @@ class ZarrTrace(backend.ZarrTrace):
         ------
         FileNotFoundError
             If there is no such run.
+        ValueError
+            If it was killed before its chains began.
         """
         zarr = _zarr()
         where = os.fspath(path)
@@ -159,7 +196,13 @@ class ZarrTrace(backend.ZarrTrace):
         trace.synchronizer = None
         trace.compressor = zarr.storage.default_compressor
         trace.root = zarr.open_group(zarr.DirectoryStore(where), mode="a")
-        trace.draws_per_chunk = int(trace.root["_sampling_state"].attrs["draws_per_chunk"])
+        try:
+            trace.draws_per_chunk = int(trace.root["_sampling_state"].attrs["draws_per_chunk"])
+        except KeyError:
+            raise ValueError(
+                f"the store {where!r} is not complete: its run was killed before the chains "
+                "began; remove it and begin again"
+            ) from None
         trace.include_transformed = False
         trace._is_base_setup = False
         return trace
@@ -179,6 +222,7 @@ class ZarrTrace(backend.ZarrTrace):
         """Create the groups; called by ``pm.sample``."""
         model = modelcontext(model)
         self._tune = tune
+        self._storage_dtypes = storage_dtypes(model)
         super().init_trace(chains, draws, tune, step, model, vars, test_point)
         self.root["_sampling_state"].attrs["draws_per_chunk"] = self.draws_per_chunk
         self._recorders(model, step, self.vars, test_point)
@@ -204,7 +248,11 @@ class ZarrTrace(backend.ZarrTrace):
         self, group, var_dtype_and_shape, chains, draws, extra_var_attrs=None
     ):
         """Create the arrays of a group, and those of its warm-up."""
-        plain = {k: v for k, v in var_dtype_and_shape.items() if np.dtype(v[0]) != object}
+        plain = {
+            name: (self._storage_dtypes.get(name, dtype), shape)
+            for name, (dtype, shape) in var_dtype_and_shape.items()
+            if np.dtype(dtype) != object
+        }
         create = super().init_group_with_empty
         if self._tune:
             warmup = self.root.create_group(f"{WARMUP}{group.basename}", overwrite=True)
@@ -244,9 +292,8 @@ class ZarrTrace(backend.ZarrTrace):
 
     def positions(self):
         """Where each chain stands; None where nothing of it is stored."""
-        keys = [_position_key(chain) for chain in range(self.n_chains)]
-        store = self.root.store
-        return [pickle.loads(store[key]) if key in store else None for key in keys]
+        found = [_last_position(self.root.store, chain) for chain in range(self.n_chains)]
+        return [None if one is None else one[0] for one in found]
 
     def prepare_to_go_on(self, model, step, draws, positions, point):
         """Make room for ``draws`` more draws, and recorders that begin where the chains stand."""
@@ -314,9 +361,14 @@ def _storable(values):
 
 
 def _read(group):
-    variables = {
-        name: (array.attrs["_ARRAY_DIMENSIONS"], array[...]) for name, array in group.arrays()
-    }
+    variables = {}
+    for name, array in group.arrays():
+        try:
+            variables[name] = (array.attrs["_ARRAY_DIMENSIONS"], array[...])
+        except (RuntimeError, ValueError) as error:
+            raise ValueError(
+                f"the store {group.store.path!r} is damaged: {array.path!r} cannot be read, {error}"
+            ) from error
     coords = {name: value for name, value in variables.items() if value[0] == [name]}
     return xr.Dataset({k: v for k, v in variables.items() if k not in coords}, coords)
 

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 from pymc.model import Model, modelcontext
 
-from pymc_dshdp.graph.path import initial_states, known_states, path_lengths
+from pymc_dshdp.graph.path import initial_states, known_states, observed_path, path_lengths
 from pymc_dshdp.kernels.counts import empty_counts, path_counts
 
 FRAMES = 8
@@ -75,7 +75,15 @@ def rehearse(method, step, start, **attributes):
 
 
 class PathReader:
-    """The hidden paths of one prior: values, lengths and pooled counts."""
+    """The hidden paths of one prior: values, lengths and pooled counts.
+
+    Attributes
+    ----------
+    values, lengths, known, initial : list
+        One entry per free states variable.
+    observed : list of (path, lengths)
+        Paths that are data.
+    """
 
     def __init__(self, model, prior, start):
         self.n_states = prior.n_states
@@ -89,33 +97,48 @@ class PathReader:
             initial_states(model, z, start[value.name].shape)
             for z, value in zip(prior.states, self.values, strict=True)
         ]
+        self.observed = [observed_path(model, z) for z in prior.observed]
+        for z, (path, _) in zip(prior.observed, self.observed, strict=True):
+            self._check(z.name, path, known_states(z, path.shape))
+        self._observed_counts = self._add_counts(empty_counts(self.n_states), self.observed)
+
+    def paths(self, point):
+        """(path, lengths) of all states variables, the free ones first."""
+        free = [point[value.name] for value in self.values]
+        return [*zip(free, self.lengths, strict=True), *self.observed]
 
     def check(self, point):
         """Raise if a path has a state that does not exist or is known to be another.
 
-        Both can only come from the starting point (``initvals``, say).
+        Both can only come from the starting point (``initvals``, say) or from data.
         """
         for value, known in zip(self.values, self.known, strict=True):
-            path = point[value.name]
-            low, high = path.min(), path.max()
-            if low < 0 or high >= self.n_states:
+            self._check(value.name, point[value.name], known)
+
+    def _check(self, name, path, known):
+        low, high = path.min(), path.max()
+        if low < 0 or high >= self.n_states:
+            raise ValueError(
+                f"{name!r} has state {low if low < 0 else high}, but its states are 0 to "
+                f"{self.n_states - 1}; number the states of initvals, or of the path observed, "
+                "from 0"
+            )
+        if known is not None:
+            wrong = np.flatnonzero((known >= 0) & (known != np.ravel(path)))
+            if wrong.size:
                 raise ValueError(
-                    f"{value.name!r} has state {low if low < 0 else high}, but its states are 0 "
-                    f"to {self.n_states - 1}; number the states of initvals from 0"
+                    f"{name!r} has state {np.ravel(path)[wrong[0]]} at position {wrong[0]}, where "
+                    f"it is known to be {known[wrong[0]]}; give a path that agrees with known"
                 )
-            if known is not None:
-                wrong = np.flatnonzero((known >= 0) & (known != np.ravel(path)))
-                if wrong.size:
-                    raise ValueError(
-                        f"{value.name!r} has state {np.ravel(path)[wrong[0]]} at position "
-                        f"{wrong[0]}, where it is known to be {known[wrong[0]]}; start from a path "
-                        "that agrees with known"
-                    )
 
     def counts(self, point):
         """Count starts and transitions, pooled over the prior's states; shape (L + 1, L)."""
         self.check(point)
-        counts = empty_counts(self.n_states)
-        for value, lengths in zip(self.values, self.lengths, strict=True):
-            path_counts(np.ravel(point[value.name]), lengths, counts)
+        free = self.paths(point)[: len(self.values)]
+        return self._add_counts(self._observed_counts.copy(), free)
+
+    @staticmethod
+    def _add_counts(counts, paths):
+        for path, lengths in paths:
+            path_counts(np.ravel(path), lengths, counts)
         return counts

@@ -84,7 +84,8 @@ class CollapsedEmission(ConjugateTerm):
         alike = all(np.all(x == x[:1]) for x in [*hyperparameters, *others])
         padded = [_with_empty(x) for x in hyperparameters]
         data = self._likelihood.data(point)
-        return self._family.collapse(data, [_with_empty(x) for x in others], padded), alike
+        with self.named_if_singular():
+            return self._family.collapse(data, [_with_empty(x) for x in others], padded), alike
 
     def log_constant(self, point):
         """Terms of the log-density that the emission leaves out."""

@@ -14,12 +14,8 @@ from pymc_dshdp.kernels import direct_assignment as kernels
 from pymc_dshdp.kernels.counts import empty_counts
 from pymc_dshdp.steps._common import rehearse
 from pymc_dshdp.steps.collapsed import KeptEmission, find_collapsed
-from pymc_dshdp.steps.states import (
-    PriorSampler,
-    StatesStep,
-    StatesStepState,
-    raise_impossible,
-)
+from pymc_dshdp.steps.impossible import raise_impossible
+from pymc_dshdp.steps.states import PriorSampler, StatesStep, StatesStepState
 
 __all__ = ["DSBlockGibbs"]
 
@@ -32,7 +28,7 @@ class _DirectSampler(PriorSampler):
     def __init__(self, model, prior, step, start, missing, collapse, scan):
         if prior.varies:
             raise ValueError(
-                f"{step}: the self-persistence kappa of {prior.states[0].name!r} varies with time; "
+                f"{step}: the self-persistence kappa of {prior.label!r} varies with time; "
                 "use WeakLimitFFBS"
             )
         super().__init__(model, prior, step, start, missing)
@@ -46,7 +42,7 @@ class _DirectSampler(PriorSampler):
             found = find_collapsed(model, z) if collapse == "auto" else None
             self.emissions.append(KeptEmission(table) if found is None else found)
         self.vars += [v for emission in self.emissions for v in emission.values]
-        self._numbered = any(known is not None for known in self.paths.known)
+        self._numbered = any(known is not None for known in self.paths.known + self.paths.observed)
         alike = prior.phi is not None or prior.sticky is not None
         moves = alike and prior.kappa in model.free_RVs
         if moves and any(outside_dependents(model, prior, [prior.kappa])):
@@ -72,8 +68,8 @@ class _DirectSampler(PriorSampler):
         switches = empty_counts(self.n_states)
         visits = np.zeros(self.n_states, np.int64)
         persists = [
-            kernels.draw_persistences(rng, path, lengths, logit, pi_bar, switches, visits)
-            for path, lengths in zip(self._paths(point), self.paths.lengths, strict=True)
+            kernels.draw_persistences(rng, np.ravel(path), lengths, logit, pi_bar, switches, visits)
+            for path, lengths in self.paths.paths(point)
         ]
         changes = np.zeros(3, np.int64)
         alike = self._kappa is not None or np.all(logit == logit[0])

@@ -217,7 +217,7 @@ class GridRhoStep(ChainStep):
             owned = prior.persistence_variables(model)
             if not owned:
                 raise ValueError(
-                    f"GridRhoStep: the prior of {prior.states[0].name!r} has no free "
+                    f"GridRhoStep: the prior of {prior.label!r} has no free "
                     "self-persistence variable, so there is nothing to sample; leave the step out"
                 )
             refuse_outside_dependents(model, prior, owned, "GridRhoStep")

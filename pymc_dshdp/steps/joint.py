@@ -71,6 +71,7 @@ class JointDensity:
     Attributes
     ----------
     available : bool
+        False too where the path of some states is data.
     emissions : list of CollapsedEmission or None
         One per states variable.
     """
@@ -80,6 +81,7 @@ class JointDensity:
         self.persistence = CollapsedPersistence(model, prior, transition)
         self.emissions = [find_complete(model, z) for z in prior.states]
         self.available = self.persistence.available and None not in self.emissions
+        self.available &= bool(prior.states) and not prior.observed
 
     def __call__(self, point):
         """Evaluate; NaN where not ``available``."""

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytensor
+from pymc.exceptions import SamplingError
 from pymc.model import modelcontext
 from pymc.model.core import ValueGradFunction
 from pymc.step_methods import NUTS
@@ -17,6 +18,7 @@ from pymc_dshdp.graph.prior_variables import find_priors
 from pymc_dshdp.graph.walks import densities, has_op
 from pymc_dshdp.likelihood.membership import find_membership
 from pymc_dshdp.steps._common import model_of
+from pymc_dshdp.steps.impossible import explain
 from pymc_dshdp.steps.metric import StateMetric
 from pymc_dshdp.steps.state_blocks import StateBlocks
 from pymc_dshdp.steps.state_statistics import StateStatistics
@@ -149,7 +151,21 @@ class ConditionalNUTS(NUTS):
         return total
 
     def step(self, point):
-        """Move the variables, then draw what was summed out; see the class."""
+        """Move the variables, then draw what was summed out; see the class.
+
+        An energy that is not finite is explained by the terms of the model.
+        """
+        try:
+            return self._step(point)
+        except SamplingError as error:
+            terms = [term for term, _ in _terms_with(self.vars, _terms(self._model))]
+            variables = [self._model.values_to_rvs[v] for v in self.vars]
+            found = explain(self._model, terms, variables, point)
+            if found is None:
+                raise
+            raise SamplingError(found) from error
+
+    def _step(self, point):
         if self._vacant is None:
             return super().step(point)
         statistics = self._state_statistics(point)

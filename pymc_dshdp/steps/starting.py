@@ -6,16 +6,16 @@ import numpy as np
 from scipy.cluster.vq import kmeans2, vq
 from scipy.optimize import linear_sum_assignment
 
-__all__ = ["initial_path", "is_default_start"]
-
+__all__ = ["alike", "initial_paths", "is_default_start"]
 
 LARGEST_SAMPLE = 20_000
 
 
-def initial_path(table, n_states, rng):
+def initial_paths(tables, n_states, rng):
     """Segment the observed data by k-means, in agreement with what is known of the states.
 
-    Features are what was observed at each time point, standardised (counts by their square
+    The data of several tables are segmented together, so that a label means the same in all of
+    them. Features are what was observed at each time point, standardised (counts by their square
     root); time points without data take the label before them. The number of clusters is drawn
     between 3K/4 and K = min(L, max(2 + T^(1/2), T/10)), so that chains start differently: the
     sampler merges states that are too many sooner than it splits states that are too few. Where
@@ -24,16 +24,50 @@ def initial_path(table, n_states, rng):
 
     Parameters
     ----------
-    table : LogLikelihoodTable
+    tables : list of LogLikelihoodTable
+        One, or several that are ``alike``.
     n_states : int
     rng : numpy.random.Generator
 
     Returns
     -------
-    ndarray of shape (T,)
+    list of ndarray of shape (T,)
     """
-    path = _segmentation(table, n_states, rng)
-    return path if table.known is None else _with_known(path, table.known, n_states)
+    path = _segmentation(np.concatenate([table.features() for table in tables]), n_states, rng)
+    ends = np.cumsum([np.prod(table.shape, dtype=int) for table in tables])
+    parts = np.split(path, ends[:-1])
+    if any(table.known is not None for table in tables):
+        known = [
+            np.full(len(part), -1) if table.known is None else table.known
+            for part, table in zip(parts, tables, strict=True)
+        ]
+        parts = np.split(_with_known(path, np.concatenate(known), n_states), ends[:-1])
+    return parts
+
+
+def alike(tables):
+    """Group the positions of tables whose data can be segmented together.
+
+    Those of several recordings can: their likelihoods share parameters, have as many data at a
+    time, and are not one and the same.
+    """
+    groups = []
+    for i, table in enumerate(tables):
+        for group in groups:
+            if all(_of_one_kind(table, tables[j]) for j in group):
+                group.append(i)
+                break
+        else:
+            groups.append([i])
+    return groups
+
+
+def _of_one_kind(one, two):
+    return (
+        bool(one.parameters & two.parameters)
+        and not set(one.names) & set(two.names)
+        and one.features().shape[1] == two.features().shape[1]
+    )
 
 
 def is_default_start(path, n_states, known=None):
@@ -54,9 +88,8 @@ def _with_known(path, known, n_states):
     return np.where(at, known, number[path])
 
 
-def _segmentation(table, n_states, rng):
-    T = int(np.prod(table.shape))
-    features = table.features()
+def _segmentation(features, n_states, rng):
+    T, features = len(features), _standardised(features)
     seen = np.flatnonzero(np.all(np.isfinite(features), axis=1))
     if features.shape[1] == 0 or seen.size < 2:
         return np.zeros(T, int)
@@ -80,6 +113,14 @@ def _segmentation(table, n_states, rng):
     labels = np.unique(labels, return_inverse=True)[1]
     before = np.maximum(np.searchsorted(seen, np.arange(T), side="right") - 1, 0)
     return labels[before]
+
+
+def _standardised(columns):
+    if columns.size == 0:
+        return columns
+    with np.errstate(invalid="ignore"):
+        spread = np.nanstd(columns, axis=0)
+        return (columns - np.nanmean(columns, axis=0)) / np.where(spread > 0, spread, 1.0)
 
 
 def _with_neighbours(x):

@@ -1,7 +1,8 @@
 """What the samplers of the states share: their priors, the start, the hold and the warning."""
 
+import warnings
+
 import numpy as np
-from pymc.exceptions import SamplingError
 from pymc.model import modelcontext
 from pymc.stats.convergence import SamplerWarning, WarningType
 from pymc.step_methods.compound import StepMethodState
@@ -17,11 +18,12 @@ from pymc_dshdp.likelihood.missing import MissingValues, is_missing_observation
 from pymc_dshdp.likelihood.table import LogLikelihoodTable, terms_involving
 from pymc_dshdp.steps._common import PathReader, select_priors
 from pymc_dshdp.steps.conjugate import ConjugateStep
+from pymc_dshdp.steps.impossible import raise_impossible
 from pymc_dshdp.steps.joint import JointDensity
-from pymc_dshdp.steps.starting import initial_path, is_default_start
+from pymc_dshdp.steps.starting import alike, initial_paths, is_default_start
 from pymc_dshdp.steps.transition import transition_update
 
-__all__ = ["HELD_ITERATIONS", "PriorSampler", "StatesStep", "StatesStepState", "raise_impossible"]
+__all__ = ["HELD_ITERATIONS", "PriorSampler", "StatesStep", "StatesStepState"]
 
 HELD_ITERATIONS = 50
 FULL_SHARE = 0.01
@@ -45,7 +47,7 @@ class PriorSampler:
 
     def __init__(self, model, prior, step, start, missing):
         self.n_states = prior.n_states
-        self.truncated = prior.gamma is not None
+        self.truncated = prior.gamma is not None and bool(prior.states)
         self.paths = PathReader(model, prior, start)
         self.tables = [
             LogLikelihoodTable(model, z, prior.n_states, missing, start) for z in prior.states
@@ -59,14 +61,19 @@ class PriorSampler:
 
     def start(self, point, rng):
         """Replace default starting paths by those declared, or by segmentations of the data."""
-        new = {}
-        for value, table, path in zip(
-            self.paths.values, self.tables, self.paths.initial, strict=True
-        ):
+        found = {}
+        for i, (value, table) in enumerate(zip(self.paths.values, self.tables, strict=True)):
             if is_default_start(point[value.name], self.n_states, table.known):
-                if path is None:
-                    path = initial_path(table, self.n_states, rng)
-                new[value.name] = path.astype(value.dtype).reshape(point[value.name].shape)
+                found[i] = self.paths.initial[i]
+        unknown = [i for i, path in found.items() if path is None]
+        for group in alike([self.tables[i] for i in unknown]):
+            members = [unknown[i] for i in group]
+            paths = initial_paths([self.tables[i] for i in members], self.n_states, rng)
+            found |= dict(zip(members, paths, strict=True))
+        new = {}
+        for i, path in found.items():
+            value = self.paths.values[i]
+            new[value.name] = path.astype(value.dtype).reshape(point[value.name].shape)
         return {**point, **new}
 
     def draw_states(self, point, rng, threads=1):
@@ -106,27 +113,6 @@ def _refuse_hopeless(name, table, start):
             raise_impossible(name, table, rows, low + hopeless[0], " at the starting point")
 
 
-def raise_impossible(name, table, rows, time, when=""):
-    """Raise for an observation without a finite log-density, naming its time point."""
-    index = np.unravel_index(time, table.shape)
-    where = int(index[0]) if len(index) == 1 else tuple(int(i) for i in index)
-    [row] = rows(time, time + 1)
-    if np.isnan(row).any():
-        what = "is NaN for some state"
-        hint = (
-            "a parameter has left its support, or data or a covariate contain NaN (mask the data)"
-        )
-    elif np.isposinf(row).any():
-        what = "is infinite for some state"
-        hint = "a scale parameter has collapsed to 0; give it a prior that keeps away from 0"
-    else:
-        what = "is -inf in every state that can be reached"
-        hint = "the observation is impossible under the model; check it, or widen the likelihood"
-    raise SamplingError(
-        f"The log-density of {', '.join(table.names)} at {name}[{where}] {what}{when}: {hint}."
-    )
-
-
 class StatesStep(ChainStep):
     """A step that owns hidden states and the transition block of their priors.
 
@@ -145,7 +131,8 @@ class StatesStep(ChainStep):
         start = model.initial_point() if initial_point is None else initial_point
         name = type(self).__name__
         priors = _complete_priors(model, vars, name)
-        self._missing = MissingValues(model, [z for prior in priors for z in prior.states])
+        behind = [z for prior in priors for z in (*prior.states, *prior.observed)]
+        self._missing = MissingValues(model, behind)
         strangers = [
             v.name
             for v in vars
@@ -159,6 +146,7 @@ class StatesStep(ChainStep):
         ]
         self.vars = [v for prior in self._priors for v in prior.vars]
         self.vars += [model.rvs_to_values[rv] for rv in self._missing.rvs]
+        self._others = sorted(v.name for v in model.value_vars if v not in self.vars)
         self.blocked = blocked
         self.rng = get_random_generator(rng)
         self.tune = True
@@ -194,11 +182,24 @@ class StatesStep(ChainStep):
 
     def _set_hold(self, exact):
         drawn = {v.name for step in exact for v in step.vars}
+        if not any(prior.paths.values for prior in self._priors):
+            self.hold = 0
+            return
         self.hold = 1 if self._emission_values <= drawn else HELD_ITERATIONS
 
     def _begin_chain(self, steps):
-        self._set_hold([self, *(step for step in steps if isinstance(step, ConjugateStep))])
         owned = {v.name for prior in self._priors for v in prior.exclusive}
+        if steps is None:
+            if self._others:
+                warnings.warn(
+                    f"{type(self).__name__} cannot see the steps beside it, which draw "
+                    f"{self._others}. None of them may draw {sorted(owned)}; run them as one "
+                    "pymc.step_methods.compound.CompoundStep",
+                    UserWarning,
+                    stacklevel=2,
+                )
+            return
+        self._set_hold([self, *(step for step in steps if isinstance(step, ConjugateStep))])
         for other in steps:
             if isinstance(other, StatesStep):
                 continue

@@ -147,8 +147,7 @@ class _Rows:
         if not self._varies:
             return kernels.split_counts(rng, counts, logit, pi_bar)
         persistences = np.zeros(len(pi_bar), np.int64)
-        for value, lengths in zip(paths.values, paths.lengths, strict=True):
-            path = point[value.name]
+        for path, lengths in paths.paths(point):
             rows = varying.kappa_rows(logit, path.shape)
             varying.self_persistence_counts(rng, path.ravel(), lengths, rows, pi_bar, persistences)
         return kernels.switch_counts(counts, persistences), persistences

@@ -1,0 +1,55 @@
+"""Starting paths of several recordings of one prior."""
+
+import numpy as np
+import pymc as pm
+import pytest
+from models import python_graphs
+
+import pymc_dshdp as dshdp
+
+PATHS = np.repeat([0, 1, 0, 1], 10), np.repeat([1, 0], 12)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    python_graphs(monkeypatch)
+
+
+def rats(levels=(0.0, 20.0), together=False):
+    """Two recordings, whose levels are the same parameters or (``together``) one series."""
+    rng = np.random.default_rng(0)
+    with pm.Model() as model:
+        hmm = dshdp.DSHDP("hmm", n_states=4)
+        level = pm.Normal("level", 0.0, 20.0, shape=4)
+        if together:
+            one, two = (dshdp.HiddenStates(name, hmm, length=40) for name in ("one", "two"))
+            y = np.array(levels)[PATHS[0]] + rng.normal(size=40)
+            pm.Normal("y", level[one] + level[two], 1.0, observed=y)
+            return model
+        for name, path in zip(("one", "two"), PATHS, strict=True):
+            z = dshdp.HiddenStates(name, hmm, length=len(path))
+            y = np.array(levels)[path] + rng.normal(size=len(path))
+            pm.Normal(f"y_{name}", level[z], 1.0, observed=y)
+    return model
+
+
+def starts(model, n):
+    """Starting paths of n chains."""
+    with model:
+        [prior] = dshdp.WeakLimitFFBS([model["one"], model["two"]])._priors
+    for seed in range(n):
+        point = prior.start(model.initial_point(), np.random.default_rng(seed))
+        yield point["one"], point["two"]
+
+
+def test_recordings_are_segmented_together():
+    """Fails if a label means something else in each: in half of the pairs, by chance."""
+    for one, two in starts(rats(), 6):
+        low = set(one[PATHS[0] == 0]) | set(two[PATHS[1] == 0])
+        high = set(one[PATHS[0] == 1]) | set(two[PATHS[1] == 1])
+        assert not low & high
+
+
+def test_states_of_one_series_are_not():
+    """Two chains behind one series; fails if they begin with the same path."""
+    assert any(not np.array_equal(one, two) for one, two in starts(rats(together=True), 4))
