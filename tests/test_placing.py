@@ -10,7 +10,7 @@ from compositions import Composer, Node, times_of_elements
 from pymc_dshdp.graph import dependence
 from pymc_dshdp.graph.placing import Dependence, SeveralTimes, place
 
-REFUSED_AT_MOST = 0.04
+REFUSED_AT_MOST = 0.06
 NONE = dependence.NONE
 
 
