@@ -17,6 +17,7 @@ import pymc as pm
 import pymc_dshdp as dshdp
 from benchmarks.timing import table
 from benchmarks.workloads import path
+from pymc_dshdp.kernels.chain import without_persistence
 from pymc_dshdp.kernels.counts import occupied_states, path_counts
 from pymc_dshdp.kernels.messages import forward_filter_backward_sample
 
@@ -91,7 +92,9 @@ def marginalised(y):
     rng, occupied = np.random.default_rng(1), []
     for mean, start, P in zip(draws["mean"], draws["pi_init"], draws["P"], strict=True):
         rows = -0.5 * (y[:, None] - mean) ** 2
-        states = forward_filter_backward_sample(rows, start, P, np.array([T]), rng.random(T)).states
+        states = forward_filter_backward_sample(
+            rows, start, without_persistence(P), np.array([T]), rng.random(T)
+        ).states
         counts = np.zeros((L + 1, L), np.int64)
         path_counts(states, np.array([T]), counts)
         occupied.append(occupied_states(counts))

@@ -19,7 +19,7 @@ from benchmarks import direct_assignment, million, nuts, peers, workloads
 from benchmarks.timing import interleaved, milliseconds, table
 from pymc_dshdp.graph.path import path_lengths
 from pymc_dshdp.graph.prior_variables import find_priors
-from pymc_dshdp.kernels import messages, persistence, transitions
+from pymc_dshdp.kernels import chain, messages, persistence
 
 
 def grid():
@@ -92,14 +92,13 @@ def workload(name, draws=100):
     rows, initial, P, lengths, uniforms = found.problem
     ell = rows(0, uniforms.size)
     n, L = len(lengths), len(P)
-    reached = ell[:, transitions.reachable_states(initial, P)]  # all the sampler ever computes
+    reached = ell[:, chain.reachable_states(initial, P)]  # all the sampler ever computes
     label = f"{name}, {reached.shape[1]} reached"
 
     def ours():
-        states = transitions.reachable_states(initial, P)
-        messages.forward_filter_backward_sample(
-            reached, initial[states], P[np.ix_(states, states)], lengths, uniforms
-        )
+        states = chain.reachable_states(initial, P)
+        among = chain.without_persistence(P).among(states)
+        messages.forward_filter_backward_sample(reached, initial[states], among, lengths, uniforms)
 
     def floor():
         weights = np.exp(ell - ell.max(axis=1, keepdims=True)).reshape(n, -1, L)

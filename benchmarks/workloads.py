@@ -140,27 +140,19 @@ def sweep(model, z, draws, var_names=None, threads=1, callback=None, beside=None
     """
     captured = []
 
-    def path_sampler(update, point):
-        draw = original(update, point)
+    def draw_path(update, table, point, lengths, uniforms, threads):
+        captured[:] = table, update, point, lengths, uniforms
+        return original(update, table, point, lengths, uniforms, threads)
 
-        def recorded(table, at, lengths, uniforms, threads):
-            captured[:] = table, at, update, point, lengths, uniforms
-            return draw(table, at, lengths, uniforms, threads)
-
-        return recorded
-
-    original = transition.TransitionUpdate.path_sampler
-    transition.TransitionUpdate.path_sampler = path_sampler
+    original = transition.TransitionUpdate.draw_path
+    transition.TransitionUpdate.draw_path = draw_path
     places = [
         ("parameters of the table", LogLikelihoodTable, "rows"),
         ("states (with the table)", transition, "sample_paths"),
         ("emission parameters", ConjugateStep, "step"),
         ("counts", _common, "path_counts"),
         *((STEPS, step, "step") for step in (dshdp.WeakLimitFFBS, dshdp.GridRhoStep)),
-        *(
-            ("transition block", transitions, name)
-            for name in ("transition_matrix", "split_counts", "transition_block")
-        ),
+        *(("transition block", transitions, name) for name in ("split_counts", "transition_block")),
         *(
             ("self-persistence block", persistence, name)
             for name in ("propose_persistence", "accept_persistence")
@@ -187,9 +179,9 @@ def sweep(model, z, draws, var_names=None, threads=1, callback=None, beside=None
                 compute_convergence_checks=False, callback=stamp, var_names=var_names,
             )  # fmt: skip
     finally:
-        transition.TransitionUpdate.path_sampler = original
-    table, at, update, point, lengths, uniforms = captured
-    problem = Problem(table.rows(at), *update.transition_probabilities(point), lengths, uniforms)
+        transition.TransitionUpdate.draw_path = original
+    table, update, point, lengths, uniforms = captured
+    problem = Problem(table.rows(point), *update.transition_probabilities(point), lengths, uniforms)
     durations = np.subtract(ended[1:], begun[:-1])[draws // 2 :]
     total, *parts = (1e3 * np.median(durations, axis=0)).tolist()
     medians = {name: float(np.median(times)) for name, times in others.items()}

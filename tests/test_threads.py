@@ -68,9 +68,9 @@ def test_states_that_cannot_be_reached_are_left_out(model):
     [prior] = find_priors(model)
     update = transition_update(model, prior, "test")
     uniforms = np.random.default_rng(5).random(T)
-    draw = update.path_sampler(point)(table, point, np.array(LENGTHS), uniforms, 1)
+    draw = update.draw_path(table, point, np.array(LENGTHS), uniforms, 1)
     whole = forward_filter_backward_sample(
-        table(point), *update.transition_probabilities(point), np.array(LENGTHS), uniforms
+        table(point), *update.transitions(point, (T,)), np.array(LENGTHS), uniforms
     )
     assert set(draw.states) == {0, 1, 3}
     assert_array_equal(draw.states, whole.states)

@@ -5,11 +5,7 @@ import xarray as xr
 
 from pymc_dshdp.analysis.draws import PosteriorDraws
 from pymc_dshdp.analysis.result import find_hidden, find_prior, read_posterior, state_labels
-from pymc_dshdp.kernels.decoding import (
-    filter_with_scores,
-    most_probable_path,
-    smooth_backward,
-)
+from pymc_dshdp.kernels import decoding
 from pymc_dshdp.kernels.segmentations import votes
 from pymc_dshdp.model.context import results_first
 
@@ -92,8 +88,7 @@ def smooth(idata, *, model=None, observed=None, lengths=None, states=None, thin=
     draws = PosteriorDraws(idata, model, observed, lengths, states, thin, latent=observed is None)
     average = _Average(draws)
     for _, table, initial, transitions in draws:
-        filtered, _ = filter_with_scores(table, initial, transitions, draws.lengths)
-        average.add(smooth_backward(filtered, transitions, draws.lengths))
+        average.add(decoding.smooth(table, initial, transitions, draws.lengths))
     return draws.data_array(average.result(), "probability", state=True)
 
 
@@ -140,7 +135,7 @@ def filter_states(
     total = np.full(T, -np.inf)
     scores = np.empty((*draws.draws_shape, T)) if pointwise else None
     for index, table, initial, transitions in draws:
-        filtered, score = filter_with_scores(table, initial, transitions, draws.lengths)
+        filtered, score = decoding.filter_with_scores(table, initial, transitions, draws.lengths)
         average.add(filtered)
         total = np.logaddexp(total, score)
         if pointwise:
@@ -183,7 +178,7 @@ def viterbi(idata, *, model=None, observed=None, lengths=None, states=None, thin
     draws = PosteriorDraws(idata, model, observed, lengths, states, thin, latent=observed is None)
     best = -np.inf, None, None
     for index, table, initial, transitions in draws:
-        path, log_joint = most_probable_path(table, initial, transitions, draws.lengths)
+        path, log_joint = decoding.most_probable_path(table, initial, transitions, draws.lengths)
         if log_joint.sum() > best[0]:
             best = log_joint.sum(), index, path
     if best[1] is None:

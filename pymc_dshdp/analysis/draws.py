@@ -5,7 +5,6 @@ import pandas as pd
 import xarray as xr
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
-from scipy.special import expit
 
 from pymc_dshdp.analysis.other_data import on_other_data
 from pymc_dshdp.analysis.result import read_posterior
@@ -14,8 +13,7 @@ from pymc_dshdp.graph.path import path_lengths
 from pymc_dshdp.graph.prior_variables import find_priors
 from pymc_dshdp.graph.readers import logit_node, point_function
 from pymc_dshdp.graph.walks import as_tensor, has_op
-from pymc_dshdp.kernels.decoding import Transitions
-from pymc_dshdp.kernels.varying import kappa_rows
+from pymc_dshdp.kernels.chain import Transitions, kappa_rows
 from pymc_dshdp.likelihood.missing import MissingValues
 from pymc_dshdp.likelihood.table import LogLikelihoodTable, terms_involving
 from pymc_dshdp.model.context import model_in_context
@@ -248,8 +246,6 @@ def _transitions_reader(model, prior, shape):
     def read(point):
         logit = np.asarray(logit_kappa(point)[0], "float64")
         rows = kappa_rows(logit, shape) if prior.varies else logit[None]
-        return Transitions(
-            expit(rows), expit(-rows), np.asarray(point[prior.pi_bar.name], order="C")
-        )
+        return Transitions(rows, np.asarray(point[prior.pi_bar.name], "float64", order="C"))
 
     return read

@@ -14,6 +14,7 @@ from pymc_dshdp.analysis.other_data import observed_on_states, on_other_data
 from pymc_dshdp.emissions.autoregression import SwitchingVARRV
 from pymc_dshdp.graph.path import path_lengths
 from pymc_dshdp.graph.walks import as_tensor, has_op
+from pymc_dshdp.kernels.chain import transition_row
 from pymc_dshdp.kernels.messages import choose
 from pymc_dshdp.model.context import model_in_context, results_first
 from pymc_dshdp.model.record import records_of
@@ -97,12 +98,11 @@ def forecast(
     paths = np.empty((*shape, lengths.size, layout.horizon), np.int64)
     drawn = {name: [] for name in generate.names}
     for index in np.ndindex(shape):
-        stay, leave, pi_bar = transitions(*index)
-        stay, leave = layout.rows(stay), layout.rows(leave)
+        kappa_logit, pi_bar = transitions(*index)
+        logits, row = layout.rows(kappa_logit), np.empty(len(pi_bar))
         for n, state in enumerate(last[index]):
             for h in range(layout.horizon):
-                row = leave[n, h, state] * pi_bar[state]
-                row[state] += stay[n, h, state]
+                transition_row(logits[n, h], pi_bar, state, row)
                 paths[(*index, n, h)] = state = choose(row, rng.random())
         for name, values in zip(drawn, generate(index, paths[index], rng), strict=True):
             drawn[name].append(layout.kept(values))

@@ -14,12 +14,12 @@ from pymc_dshdp.emissions.conditional import Conditional, register_conditional
 from pymc_dshdp.graph.pointwise import depends_on
 from pymc_dshdp.graph.walks import concrete_shape
 from pymc_dshdp.kernels.emissions_statistics import squared_residuals, state_moments, state_sums
-from pymc_dshdp.kernels.emissions_tables import normal_table
 from pymc_dshdp.kernels.predictive_continuous import (
     normal_inverse_gamma,
     normal_mean,
     normal_variance,
 )
+from pymc_dshdp.kernels.simd import normal_table
 
 __all__ = ["NormalInverseGamma", "NormalMean", "NormalVariance"]
 

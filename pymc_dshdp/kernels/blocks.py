@@ -13,7 +13,13 @@ from itertools import pairwise
 
 import numpy as np
 
-from pymc_dshdp.kernels.messages import PathDraw, backward_sample, filter_rows
+from pymc_dshdp.kernels.filtering import (
+    NO_ROW,
+    Filtered,
+    filter_rows,
+    first_impossible,
+)
+from pymc_dshdp.kernels.messages import PathDraw, backward_sample
 
 __all__ = ["sample_paths"]
 
@@ -22,7 +28,7 @@ CACHE_BYTES = 4e6  # at which a block ends, for each thread, where a sequence do
 SEQUENCES = 8  # which a block holds even if they take more, since four advance together
 PIECE_ELEMENTS = 2**18  # of the table computed at a time
 WORTH_THREADS = 2**16  # elements of a table below which handing over costs more than it saves
-NO_ROW = np.empty(0)
+BEGINNING = NO_ROW, 0.0  # what comes before the first row of a sequence
 
 
 @lru_cache(1)
@@ -35,13 +41,14 @@ def _keep_large_arrays():
     np.empty(31 * 2**20, np.uint8)
 
 
-def sample_paths(rows, n_states, initial, transition, lengths, uniforms, threads=1):
+def sample_paths(rows, n_states, initial, transitions, lengths, uniforms, threads=1):
     """Draw the hidden paths of all sequences from a table that need not be held whole.
 
     Sequences are drawn a few megabytes of the table at a time, so that what is computed stays near
     the processor and every block takes the memory of the one before. A sequence whose table takes
     more than 256 MB is itself divided: the forward pass keeps the last filtered row of each block,
-    and the backward pass recomputes each block but the last from the row before it.
+    and the backward pass recomputes each block but the last from the row before it. One
+    that turns out in a later block to need logarithms is filtered again from its beginning.
 
     Parameters
     ----------
@@ -51,7 +58,7 @@ def sample_paths(rows, n_states, initial, transition, lengths, uniforms, threads
     n_states : int
         L.
     initial : ndarray of shape (L,)
-    transition : ndarray of shape (L, L)
+    transitions : Transitions
     lengths : ndarray of shape (N,)
         Positive integers that sum to T.
     uniforms : ndarray of shape (T,)
@@ -69,50 +76,81 @@ def sample_paths(rows, n_states, initial, transition, lengths, uniforms, threads
     small, large = (max(1, int(size // (8 * n_states))) for size in (CACHE_BYTES, BLOCK_BYTES))
     runs = _runs(lengths.astype(np.int64, copy=False).tobytes(), small * threads, large, threads)
     filtered = np.empty((max(b.high - b.low for run in runs for b in run), n_states))
+    rows_of = _Rows(rows, n_states, spread)
     log_marginal = np.zeros(lengths.shape[0])
+    logarithms = np.zeros(lengths.shape[0], bool)
     states = np.empty(T, np.int64)
 
-    def filter_block(block, previous):
-        out = filtered[: block.high - block.low]
+    def filter_block(block, before):
+        """Filter a block; returns what is found in each of its groups."""
+        out, here = filtered[: block.high - block.low], logarithms[block.sequences]
+        now = transitions.between(block.low, block.high)
         if lengths.size == 1:
-            pieces = _pieces(rows, n_states, block.low, block.high, spread)
-            return out, [_filter_alone(pieces, initial, transition, previous, out)]
-        table = _table(rows, n_states, block.low, block.high, spread)
+            return [_filter_alone(rows_of, block, initial, now, before, here, out)]
+        table = rows_of.table(block.low, block.high)
 
         def filter_group(group):
             times, pieces = group
-            before = previous if times.start == 0 else NO_ROW
+            part = now.between(times.start, times.stop)
             return filter_rows(
-                table[times], initial, transition, block.pieces[pieces], before, out[times]
+                table[times],
+                initial,
+                part,
+                part.varying,
+                block.pieces[pieces],
+                *(before if times.start == 0 else BEGINNING),
+                here[pieces],
+                out[times],
+                None,
             )
 
-        return out, list(spread(filter_group, block.groups))
+        return list(spread(filter_group, block.groups))
+
+    def sample_block(block):
+        following = states[block.high] if block.goes_on else -1
+
+        def sample_group(group):
+            times, pieces = group
+            low, high = block.low + times.start, block.low + times.stop
+            after = following if high == block.high else -1
+            part = transitions.between(low, high + (after >= 0))
+            states[low:high] = backward_sample(
+                filtered[times],
+                part,
+                part.varying,
+                block.pieces[pieces],
+                uniforms[low:high],
+                logarithms[block.sequences][pieces],
+                after,
+            )
+
+        list(spread(sample_group, block.groups))
 
     for run in runs:
-        previous = [NO_ROW]  # filtered row before each block, if that goes on with a sequence
-        for block in run:
-            out, found = filter_block(block, previous[-1])
-            for (times, _), (_, impossible) in zip(block.groups, found, strict=True):
+        previous = [BEGINNING]  # last row before each block, and what is lost there
+        while len(previous) <= len(run):
+            block, before = run[len(previous) - 1], previous[-1]
+            found = filter_block(block, before)
+            needed = np.concatenate([group.logarithms for group in found])
+            again = before[0].size > 0 and needed[0] and not logarithms[block.sequences][0]
+            logarithms[block.sequences] = needed
+            if again:
+                previous, log_marginal[block.sequences] = [BEGINNING], 0.0
+                continue
+            for (times, _), group in zip(block.groups, found, strict=True):
+                impossible = first_impossible(group)
                 if impossible >= 0:
                     time = block.low + times.start + impossible
                     return PathDraw(np.zeros(T, np.int64), log_marginal, time)
-            log_marginal[block.sequences] += np.concatenate([total for total, _ in found])
-            previous.append(out[-1].copy() if block.goes_on else NO_ROW)
-
-        for i, block in reversed(list(enumerate(run))):
+            log_marginal[block.sequences] += np.concatenate(
+                [group.log_marginal_likelihood for group in found]
+            )
+            last = filtered[block.high - block.low - 1].copy()
+            previous.append((last, found[-1].lost) if block.goes_on else BEGINNING)
+        for block, before in zip(reversed(run), previous[-2::-1], strict=True):
             if block is not run[-1]:
-                out, _ = filter_block(block, previous[i])
-            here, now = states[block.low : block.high], uniforms[block.low : block.high]
-            following = states[block.high] if block.goes_on else -1
-
-            def sample_group(group, block=block, out=out, here=here, now=now, following=following):
-                times, pieces = group
-                after = following if times.stop == len(here) else -1
-                here[times] = backward_sample(
-                    out[times], transition, block.pieces[pieces], now[times], after
-                )
-
-            list(spread(sample_group, block.groups))
+                filter_block(block, before)
+            sample_block(block)
     return PathDraw(states, log_marginal, -1)
 
 
@@ -157,38 +195,61 @@ class _Block:
         ]
 
 
-def _pieces(rows, n_states, low, high, spread):
-    """Rows low..high - 1 of the table, in pieces that stay in cache.
+class _Rows:
+    """Rows of a table, computed in pieces that stay in cache."""
 
-    Each is computed when it is asked for, or ahead of that where there are threads for it.
+    def __init__(self, rows, n_states, spread):
+        self._rows, self._n_states, self._spread = rows, n_states, spread
+
+    def pieces(self, low, high):
+        """Rows low..high - 1, each piece when it is asked for, or ahead where there are threads."""
+        size = max(1, PIECE_ELEMENTS // self._n_states)
+        starts = range(low, high, size)
+        return self._spread(lambda start: self._rows(start, min(start + size, high)), starts)
+
+    def table(self, low, high):
+        """Rows low..high - 1."""
+        if (high - low) * self._n_states <= PIECE_ELEMENTS:
+            return self._rows(low, high)
+        table, start = np.empty((high - low, self._n_states)), 0
+        for piece in self.pieces(low, high):
+            table[start : start + len(piece)] = piece
+            start += len(piece)
+        return table
+
+
+def _filter_alone(rows_of, block, initial, transitions, before, logarithms, out):
+    """Filter a sequence that has no other beside it, from the pieces of its table in turn.
+
+    Where it turns out in the middle to need logarithms it is begun again, unless it began in an
+    earlier block.
     """
-    size = max(1, PIECE_ELEMENTS // n_states)
-    starts = range(low, high, size)
-    return spread(lambda start: rows(start, min(start + size, high)), starts)
-
-
-def _table(rows, n_states, low, high, spread):
-    """Rows low..high - 1 of the table."""
-    if (high - low) * n_states <= PIECE_ELEMENTS:
-        return rows(low, high)
-    table, start = np.empty((high - low, n_states)), 0
-    for piece in _pieces(rows, n_states, low, high, spread):
-        table[start : start + len(piece)] = piece
-        start += len(piece)
-    return table
-
-
-def _filter_alone(pieces, initial, transition, previous, out):
-    """Filter a sequence that has no other beside it, from the pieces of its table in turn."""
-    log_marginal, start = np.zeros(1), 0
-    for table in pieces:
-        part, length = out[start : start + len(table)], np.array([len(table)])
-        found, impossible = filter_rows(table, initial, transition, length, previous, part)
-        if impossible >= 0:
-            return log_marginal, start + impossible
-        log_marginal += found
-        previous, start = part[-1], start + len(table)
-    return log_marginal, -1
+    log_marginal, start, carried, given = np.zeros(1), 0, before, logarithms
+    for table in rows_of.pieces(block.low, block.high):
+        stop = start + len(table)
+        part = transitions.between(start, stop)
+        found = filter_rows(
+            table,
+            initial,
+            part,
+            part.varying,
+            np.array([len(table)]),
+            *carried,
+            given,
+            out[start:stop],
+            None,
+        )
+        if found.logarithms[0] and not given[0] and carried[0].size > 0:
+            if before[0].size > 0:
+                return found
+            return _filter_alone(
+                rows_of, block, initial, transitions, before, found.logarithms, out
+            )
+        if found.impossible[0] >= 0:
+            return found._replace(impossible=found.impossible + start)
+        log_marginal += found.log_marginal_likelihood
+        carried, given, start = (out[stop - 1], found.lost), found.logarithms, stop
+    return Filtered(log_marginal, found.impossible, given, found.lost)
 
 
 @lru_cache

@@ -1,67 +1,24 @@
-"""Filter with one-step-ahead scores, backward smoother and Viterbi path, exact for one draw.
-
-These run once per posterior draw; the sampler's own filters are in ``messages`` and ``varying``.
-"""
+"""One-step-ahead scores, smoothed probabilities and the Viterbi path, exact for one draw."""
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
-SMALLEST_DIVISOR = 1e-290
-
-
-class Transitions(NamedTuple):
-    """The matrices P_t = diag(stay_t) + leave_t pi_bar, from t - 1 to t, which are never formed.
-
-    Attributes
-    ----------
-    stay : ndarray of shape (R, L)
-        kappa_t: one row for all times (R = 1), or one for each (R = T), of which those at first
-        times of sequences are not used.
-    leave : ndarray of shape (R, L)
-        1 - kappa_t, not rounded off where kappa_t is near 1.
-    pi_bar : ndarray of shape (L, L)
-    """
-
-    stay: np.ndarray
-    leave: np.ndarray
-    pi_bar: np.ndarray
-
-
-@njit(cache=True, nogil=True, inline="always")
-def predict(filtered, t, transitions, predicted):
-    """b_t(k) = a_{t-1}(k) stay_tk + sum_j a_{t-1}(j) leave_tj pi_bar_jk.
-
-    Parameters
-    ----------
-    filtered : ndarray of shape (T, L)
-        a_t; only row t - 1 is read.
-    t : int
-    transitions : Transitions
-    predicted : ndarray of shape (L,)
-        b_t. Overwritten.
-    """
-    stay, leave, pi_bar = transitions
-    L = predicted.shape[0]
-    r = t if stay.shape[0] > 1 else 0
-    for k in range(L):
-        predicted[k] = filtered[t - 1, k] * stay[r, k] if filtered[t - 1, k] > 0.0 else 0.0
-    for j in range(L):
-        if filtered[t - 1, j] > 0.0:
-            leaving = filtered[t - 1, j] * leave[r, j]
-            for k in range(L):
-                predicted[k] += leaving * pi_bar[j, k]
+from pymc_dshdp.kernels.chain import (
+    add_logs,
+    log_leave,
+    log_stay,
+    stay_and_leave,
+    transition_matrix,
+)
+from pymc_dshdp.kernels.filtering import forward_filter
+from pymc_dshdp.kernels.log_messages import smooth_by_logarithms
 
 
 @njit(cache=True, nogil=True)
 def filter_with_scores(log_likelihoods, initial, transitions, lengths):
     """Compute filtered probabilities and one-step-ahead predictive log-likelihoods.
-
-    b_t = a_{t-1} P_t (pi_init at the first time of a sequence);
-    p(y_t | y_1..t-1) = sum_k b_t(k) exp(l_tk);  a_t(k) = b_t(k) exp(l_tk) / p(y_t | y_1..t-1).
-    The terms are shifted by the largest l_tk over states with b_t(k) > 0.
 
     Parameters
     ----------
@@ -78,89 +35,92 @@ def filter_with_scores(log_likelihoods, initial, transitions, lengths):
     log_predictive : ndarray of shape (T,)
         log p(y_t | y_1..t-1), within the sequence; -inf from an impossible observation on.
     """
-    T, L = log_likelihoods.shape
-    filtered = np.full((T, L), np.nan)
-    log_predictive = np.full(T, -np.inf)
-    predicted = np.empty(L)
+    filtered = np.empty(log_likelihoods.shape)
+    scores = np.empty(filtered.shape[0])  # the shifts to begin with
+    found = forward_filter(log_likelihoods, initial, transitions, lengths, filtered, scores)
     start = 0
-    for length in lengths:
-        predicted[:] = initial
-        for t in range(start, start + length):
-            if t > start:
-                predict(filtered, t, transitions, predicted)
-            row = log_likelihoods[t]
-            top = -np.inf
-            for k in range(L):
-                if predicted[k] > 0.0 and not row[k] <= top:  # a NaN wins, and is caught below
-                    top = row[k]
-            if not math.isfinite(top):
-                break
-            total = 0.0
-            for k in range(L):
-                weight = predicted[k] * math.exp(row[k] - top) if predicted[k] > 0.0 else 0.0
-                filtered[t, k] = weight
-                total += weight
-            for k in range(L):
-                filtered[t, k] /= total
-            log_predictive[t] = math.log(total) + top
-        start += length
-    return filtered, log_predictive
+    for n in range(lengths.shape[0]):
+        stop = start + lengths[n]
+        end = stop if found.impossible[n] < 0 else found.impossible[n]
+        before = 1.0
+        for t in range(start, end):
+            if found.logarithms[n]:
+                filtered[t] = np.exp(filtered[t])
+            else:
+                mass = filtered[t].sum()
+                filtered[t] /= mass
+                scores[t] += math.log(mass / before)
+                before = mass
+        filtered[end:stop] = np.nan
+        scores[end:stop] = -np.inf
+        start = stop
+    return filtered, scores
 
 
-@njit(cache=True, nogil=True)
-def smooth_backward(filtered, transitions, lengths):
-    """Compute smoothed probabilities p(z_t = k | y_1..T) from the filtered ones, last time first.
+@njit(cache=True, nogil=True, error_model="numpy")
+def smooth(log_likelihoods, initial, transitions, lengths):
+    """Compute smoothed probabilities p(z_t = k | y_1..T).
 
     s_t(j) = a_t(j) sum_k P_{t+1,jk} s_{t+1}(k) / b_{t+1}(k),  b_{t+1} = a_t P_{t+1}:
-    given z_{t+1}, z_t does not depend on what comes after.
+    given z_{t+1}, z_t does not depend on what comes after. States that have underflowed to
+    b = 0 are those of paths of next to no posterior probability: see ``filtering.filter_rows``.
 
     Parameters
     ----------
-    filtered : ndarray of shape (T, L)
-        a_t(k) = p(z_t = k | y_1..t).
+    log_likelihoods : ndarray of shape (T, L)
+    initial : ndarray of shape (L,)
     transitions : Transitions
     lengths : ndarray of shape (N,)
 
     Returns
     -------
     ndarray of shape (T, L)
-        NaN throughout a sequence whose filter met an impossible observation.
+        NaN throughout a sequence in which an observation is impossible.
     """
-    T, L = filtered.shape
-    stay, leave, pi_bar = transitions
-    smoothed = filtered.copy()
-    predicted = np.empty(L)
-    ratio = np.empty(L)
+    kappa_logit, pi_bar = transitions
+    smoothed = np.empty(log_likelihoods.shape)
+    found = forward_filter(log_likelihoods, initial, transitions, lengths, smoothed)
+    L = initial.shape[0]
+    varies = kappa_logit.shape[0] > 1
+    P = pi_bar if varies else transition_matrix(kappa_logit[0], pi_bar)
+    predicted, ratio = np.empty(L), np.empty(L)
+    stay, leave = np.zeros(L), np.ones(L)  # beside P itself
     start = 0
-    for length in lengths:
-        for t in range(start + length - 2, start - 1, -1):
-            predict(filtered, t + 1, transitions, predicted)
-            r = t + 1 if stay.shape[0] > 1 else 0
-            tiny = False
-            for k in range(L):
-                ratio[k] = 0.0
-                if predicted[k] >= SMALLEST_DIVISOR:
-                    ratio[k] = smoothed[t + 1, k] / predicted[k]
-                elif smoothed[t + 1, k] > 0.0:
-                    tiny = True
-            invalid = math.isnan(smoothed[t + 1, 0])
-            for j in range(L):
-                total = np.nan if invalid else 0.0
-                mass = filtered[t, j]
-                if mass == 0.0 and not invalid:
-                    smoothed[t, j] = 0.0
-                    continue
-                for k in range(L):
-                    total += pi_bar[j, k] * ratio[k]
-                total = mass * (leave[r, j] * total + stay[r, j] * ratio[j])
-                if tiny:  # s / b may overflow, a P / b may not
-                    for k in range(L):
-                        if 0.0 < predicted[k] < SMALLEST_DIVISOR:
-                            p = leave[r, j] * pi_bar[j, k] + (stay[r, j] if j == k else 0.0)
-                            total += mass * p / predicted[k] * smoothed[t + 1, k]
-                smoothed[t, j] = total
-        start += length
+    for n in range(lengths.shape[0]):
+        stop = start + lengths[n]
+        if found.impossible[n] >= 0:
+            smoothed[start:stop] = np.nan
+        elif found.logarithms[n]:
+            smooth_by_logarithms(smoothed, transitions, start, stop)
+        else:
+            smoothed[stop - 1] /= smoothed[stop - 1].sum()
+            for t in range(stop - 2, start - 1, -1):
+                if varies:
+                    stay_and_leave(kappa_logit[t + 1], stay, leave)
+                _step_back(smoothed, t, P, stay, leave, predicted, ratio)
+        start = stop
     return smoothed
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _step_back(smoothed, t, rows, stay, leave, predicted, ratio):
+    """Turn row t of filtered probabilities, up to a factor, into smoothed ones."""
+    L = predicted.shape[0]
+    for k in range(L):
+        predicted[k] = smoothed[t, k] * stay[k]
+    for j in range(L):
+        if smoothed[t, j] > 0.0:
+            leaving = smoothed[t, j] * leave[j]
+            for k in range(L):
+                predicted[k] += leaving * rows[j, k]
+    for k in range(L):
+        ratio[k] = smoothed[t + 1, k] / predicted[k] if predicted[k] > 0.0 else 0.0
+    for j in range(L):
+        if smoothed[t, j] > 0.0:
+            onward = 0.0
+            for k in range(L):
+                onward += rows[j, k] * ratio[k]
+            smoothed[t, j] *= leave[j] * onward + stay[j] * ratio[j]
 
 
 @njit(cache=True, nogil=True)
@@ -169,7 +129,7 @@ def most_probable_path(log_likelihoods, initial, transitions, lengths):
 
     v_t(k) = l_tk + max_j v_{t-1}(j) + log P_tjk, and the maximising j are followed back from the
     best last state; the lowest state wins ties. To stay is never less probable than to leave for
-    the same state, log P_tjj >= log(leave_tj pi_bar_jj), and is tried last.
+    the same state, log P_tjj >= log((1 - kappa_tj) pi_bar_jj), and is tried last.
 
     Parameters
     ----------
@@ -185,9 +145,8 @@ def most_probable_path(log_likelihoods, initial, transitions, lengths):
         log p(y_n, z_n) of each sequence; -inf where no path is possible, NaN read as impossible.
     """
     T, L = log_likelihoods.shape
-    stay, leave, pi_bar = transitions
-    log_initial, log_leave, log_rows = np.log(initial), np.log(leave), np.log(pi_bar)
-    log_same = np.log(stay + leave * np.diag(pi_bar))
+    kappa_logit, pi_bar = transitions
+    log_initial, log_rows = np.log(initial), np.log(pi_bar)
     path = np.zeros(T, np.int64)
     log_joint = np.empty(lengths.shape[0])
     came_from = np.zeros((T, L), np.int32)
@@ -200,19 +159,20 @@ def most_probable_path(log_likelihoods, initial, transitions, lengths):
             if t == start:
                 score[:] = log_initial
             else:
-                r = t if stay.shape[0] > 1 else 0
+                logit = kappa_logit[t if kappa_logit.shape[0] > 1 else 0]
                 previous[:] = score
                 score[:] = -np.inf
                 for j in range(L):
                     if previous[j] == -np.inf:
                         continue
-                    leaving = previous[j] + log_leave[r, j]
+                    leave = log_leave(logit[j])
+                    leaving = previous[j] + leave
                     for k in range(L):
                         candidate = leaving + log_rows[j, k]
                         if candidate > score[k]:
                             score[k] = candidate
                             came_from[t, k] = j
-                    staying = previous[j] + log_same[r, j]
+                    staying = previous[j] + add_logs(log_stay(logit[j]), leave + log_rows[j, j])
                     if staying > score[j]:
                         score[j] = staying
                         came_from[t, j] = j

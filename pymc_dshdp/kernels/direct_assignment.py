@@ -20,9 +20,9 @@ from pymc_dshdp.kernels.case_table import (
     log_case_weights,
     weigh_cases,
 )
-from pymc_dshdp.kernels.elementary import exp_in_place
 from pymc_dshdp.kernels.predictive import exclude, include, log_predictive
 from pymc_dshdp.kernels.random import copy_probability
+from pymc_dshdp.kernels.simd import exp_in_place
 from pymc_dshdp.kernels.urns import (
     HAS_NEXT,
     HAS_PREVIOUS,

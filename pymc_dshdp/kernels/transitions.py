@@ -16,51 +16,9 @@ from pymc_dshdp.kernels.random import (
     dirichlet_draw,
     log_beta_draw,
     log_gamma_draw,
-    sigmoid,
     softplus,
 )
 from pymc_dshdp.kernels.tables import crt_draw, table_counts
-
-
-@njit(cache=True, nogil=True)
-def transition_matrix(kappa_logit, pi_bar):
-    """P = diag(kappa) + (1 - kappa) pi_bar, rows scaled, from logit(kappa); shape (L, L)."""
-    L = pi_bar.shape[0]
-    out = np.empty((L, L))
-    for j in range(L):
-        switch = sigmoid(-kappa_logit[j])
-        for k in range(L):
-            out[j, k] = switch * pi_bar[j, k]
-        out[j, j] += sigmoid(kappa_logit[j])
-    return out
-
-
-@njit(cache=True, nogil=True)
-def reachable_states(initial, transition):
-    """States of positive probability at some time: those of pi_init, and all they lead to.
-
-    Every other state has filtered probability 0 at every time, so that it can be left out of
-    the table, the filter and the backward sample without changing them.
-
-    Parameters
-    ----------
-    initial : ndarray of shape (L,)
-    transition : ndarray of shape (L, L)
-
-    Returns
-    -------
-    ndarray of int, in ascending order
-    """
-    L = initial.shape[0]
-    reached = initial > 0.0
-    pending = np.flatnonzero(reached)
-    while pending.size > 0:
-        before = reached.copy()
-        for j in pending:
-            for k in range(L):
-                reached[k] |= transition[j, k] > 0.0
-        pending = np.flatnonzero(reached & ~before)
-    return np.flatnonzero(reached)
 
 
 @njit(cache=True, nogil=True)
@@ -91,6 +49,32 @@ def self_persistence_counts(rng, counts, kappa_logit, pi_bar):
             p = copy_probability(kappa_logit[j], pi_bar[j, j])
             persistences[j] = n if p >= 1.0 else rng.binomial(n, p)
     return persistences
+
+
+@njit(cache=True, nogil=True)
+def varying_persistence_counts(rng, states, lengths, kappa_logit, pi_bar, persistences):
+    """Draw w | z, kappa, pi_bar, where kappa varies with time, and count w_t = 1 by state.
+
+    Given z the w_t are independent: at z_{t-1} = z_t = j,
+    p(w_t = 1) = kappa_tj / (kappa_tj + (1 - kappa_tj) pi_bar_jj); elsewhere w_t = 0.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    states : ndarray of shape (T,), integer
+    lengths : ndarray of shape (N,)
+    kappa_logit : ndarray of shape (T, L)
+    pi_bar : ndarray of shape (L, L)
+    persistences : ndarray of shape (L,), int64
+        W_j. Added to in place.
+    """
+    t = 0
+    for length in lengths:
+        for i in range(t + 1, t + length):
+            j = states[i]
+            if j == states[i - 1]:
+                persistences[j] += rng.random() < copy_probability(kappa_logit[i, j], pi_bar[j, j])
+        t += length
 
 
 @njit(cache=True, nogil=True)

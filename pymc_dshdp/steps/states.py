@@ -81,12 +81,12 @@ class PriorSampler:
 
         Returns the point and the log marginal likelihood of the data.
         """
-        draw_path = self.transition.path_sampler(point)
         total = 0.0
         for value, table, lengths in zip(
             self.paths.values, self.tables, self.paths.lengths, strict=True
         ):
-            draw = draw_path(table, point, lengths, rng.random(lengths.sum()), threads)
+            uniforms = rng.random(lengths.sum())
+            draw = self.transition.draw_path(table, point, lengths, uniforms, threads)
             if draw.impossible_time >= 0:
                 raise_impossible(value.name, table, table.rows(point), draw.impossible_time)
             path = draw.states.astype(value.dtype).reshape(point[value.name].shape)

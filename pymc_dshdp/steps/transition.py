@@ -13,8 +13,13 @@ from pymc_dshdp.graph.readers import (
 )
 from pymc_dshdp.graph.walks import has_op, unwrap
 from pymc_dshdp.kernels import transitions as kernels
-from pymc_dshdp.kernels import varying
 from pymc_dshdp.kernels.blocks import sample_paths
+from pymc_dshdp.kernels.chain import (
+    Transitions,
+    kappa_rows,
+    reachable_states,
+    transition_matrix,
+)
 from pymc_dshdp.kernels.labels import renumber
 from pymc_dshdp.kernels.persistence import draw_self_persistence, log_sticky_marginal
 from pymc_dshdp.kernels.slice import slice_sample
@@ -92,45 +97,37 @@ class _Rows:
         pi_bar = np.asarray(point[self._pi_bar.name], dtype="float64")
         return np.asarray(logit, dtype="float64"), pi_bar
 
-    def transition_probabilities(self, point):
-        """(pi_init, P) with P = diag(kappa) + (1 - kappa) pi_bar, where kappa is constant."""
+    def transitions(self, point, shape):
+        """(pi_init, Transitions) along the flattened states of a shape."""
         logit, pi_bar = self.persistence_and_rows(point)
         pi_init = np.asarray(point[self._pi_init.name], dtype="float64")
-        return pi_init, kernels.transition_matrix(logit, pi_bar)
+        kappa = kappa_rows(logit, shape) if self._varies else logit[None]
+        return pi_init, Transitions(kappa, pi_bar)
 
-    def path_sampler(self, point):
-        """``f(table, point, lengths, uniforms, threads) -> PathDraw`` given the prior's values.
+    def transition_probabilities(self, point):
+        """(pi_init, P) with P = diag(kappa) + (1 - kappa) pi_bar, where kappa is constant."""
+        pi_init, transitions = self.transitions(point, ())
+        return pi_init, transition_matrix(transitions.kappa_logit[0], transitions.pi_bar)
+
+    def draw_path(self, table, point, lengths, uniforms, threads):
+        """Draw hidden paths given the prior's values; returns a ``PathDraw``.
 
         ``table`` is a ``LogLikelihoodTable``. States that cannot be reached are left out of it.
         """
-        if self._varies:
-            return self._varying_sampler(point)
-        pi_init, P = self.transition_probabilities(point)
-        states = kernels.reachable_states(pi_init, P)
+        pi_init, transitions = self.transitions(point, table.shape)
+        states = reachable_states(pi_init, transitions.pi_bar)
         if not 0 < len(states) < len(pi_init):  # none where pi_init is NaN
-            return lambda table, point, lengths, uniforms, threads: sample_paths(
-                table.rows(point), len(P), pi_init, P, lengths, uniforms, threads
+            rows = table.rows(point)
+            return sample_paths(
+                rows, len(pi_init), pi_init, transitions, lengths, uniforms, threads
             )
-        pi_init, P = pi_init[states], P[np.ix_(states, states)]
-
-        def draw(table, point, lengths, uniforms, threads):
-            rows = table.rows(point, states)
-            found = sample_paths(rows, len(states), pi_init, P, lengths, uniforms, threads)
-            return found._replace(states=states[found.states])
-
-        return draw
-
-    def _varying_sampler(self, point):
-        logit, pi_bar = self.persistence_and_rows(point)
-        pi_init = np.asarray(point[self._pi_init.name], dtype="float64")
-
-        def draw(table, point, lengths, uniforms, threads):
-            kappa = varying.kappa_rows(logit, table.shape)
-            return varying.forward_filter_backward_sample(
-                table(point), pi_init, pi_bar, kappa, lengths, uniforms
-            )
-
-        return draw
+        rows, pi_init, transitions = (
+            table.rows(point, states),
+            pi_init[states],
+            transitions.among(states),
+        )
+        found = sample_paths(rows, len(states), pi_init, transitions, lengths, uniforms, threads)
+        return found._replace(states=states[found.states])
 
     def split(self, point, counts, paths, rng):
         """Draw (n, W) given the paths: switches (w_t = 0) and self-persistences.
@@ -148,8 +145,10 @@ class _Rows:
             return kernels.split_counts(rng, counts, logit, pi_bar)
         persistences = np.zeros(len(pi_bar), np.int64)
         for path, lengths in paths.paths(point):
-            rows = varying.kappa_rows(logit, path.shape)
-            varying.self_persistence_counts(rng, path.ravel(), lengths, rows, pi_bar, persistences)
+            rows = kappa_rows(logit, path.shape)
+            kernels.varying_persistence_counts(
+                rng, path.ravel(), lengths, rows, pi_bar, persistences
+            )
         return kernels.switch_counts(counts, persistences), persistences
 
     def _row_values(self, rows):

@@ -13,7 +13,7 @@ from scipy.stats import norm
 import pymc_dshdp as dshdp
 from emissions.family_models import COUNTS, FAMILIES, NUMBERS, PATH, L, T, build, hidden, poisson
 from pymc_dshdp.emissions.poisson import PoissonGamma
-from pymc_dshdp.kernels.emissions_tables import normal_table
+from pymc_dshdp.kernels.simd import normal_table
 from pymc_dshdp.likelihood import table as loglik
 from pymc_dshdp.likelihood.conjugate import ConjugateTerm, find_conjugate
 from pymc_dshdp.likelihood.families import TableTerm, table_term

@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from pymc_dshdp.kernels import blocks
 from pymc_dshdp.kernels.blocks import sample_paths
+from pymc_dshdp.kernels.chain import without_persistence
 from pymc_dshdp.kernels.messages import forward_filter_backward_sample
 
 LENGTHS = [np.array([70]), np.array([1, 30, 1, 2, 20, 9, 7]), np.full(14, 5)]
@@ -20,7 +21,7 @@ def problem(lengths, n_states=5, seed=1):
     return (
         rng.normal(0.0, 2.0, (T, n_states)),
         reference.random_rows(rng, 1, n_states)[0],
-        reference.random_rows(rng, n_states, n_states, 0.3),
+        without_persistence(reference.random_rows(rng, n_states, n_states, 0.3)),
         rng.random(T),
     )
 
@@ -100,7 +101,7 @@ def test_impossible_times_are_those_of_the_whole(monkeypatch, lengths, time, thr
 def test_rows_whose_maximum_cannot_be_reached(monkeypatch, lengths, n_states):
     """Fails if such a row is not followed by the next one as it was scaled."""
     table, initial, transition, uniforms = problem(lengths, n_states)
-    initial[2] = transition[:, 2] = 0.0
+    initial[2] = transition.pi_bar[:, 2] = 0.0
     plain = forward_filter_backward_sample(table, initial, transition, lengths, uniforms)
     table[::3, 2] = table[::3].max(axis=1) + 700.0
     monkeypatch.setattr(blocks, "PIECE_ELEMENTS", n_states)

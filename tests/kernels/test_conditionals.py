@@ -7,6 +7,7 @@ from numba import njit
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import special, stats
 
+from pymc_dshdp.kernels.chain import transition_matrix
 from pymc_dshdp.kernels.transitions import (
     draw_dirichlet_rows,
     draw_gamma,
@@ -21,7 +22,6 @@ from pymc_dshdp.kernels.transitions import (
     split_counts,
     stick_breaking_weights,
     switch_counts,
-    transition_matrix,
 )
 
 DRAWS = 40_000

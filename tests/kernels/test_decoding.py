@@ -4,16 +4,11 @@ import itertools
 
 import numpy as np
 import pytest
-from scipy import special
 from scipy.special import logsumexp
 
-from pymc_dshdp.kernels.decoding import (
-    Transitions,
-    filter_with_scores,
-    most_probable_path,
-    smooth_backward,
-)
-from pymc_dshdp.kernels.messages import forward_filter
+from pymc_dshdp.kernels.chain import Transitions, transition_matrix, without_persistence
+from pymc_dshdp.kernels.decoding import filter_with_scores, most_probable_path, smooth
+from pymc_dshdp.kernels.messages import forward_filter_backward_sample
 
 L = 3
 LENGTHS = np.array([4, 1, 3])
@@ -25,15 +20,10 @@ def log_joints(ell, initial, transitions, start):
     with np.errstate(divide="ignore"):
         out = np.log(initial)[paths[:, 0]] + ell[np.arange(len(ell)), paths].sum(axis=1)
         for i in range(1, len(ell)):
-            r = start + i if len(transitions.stay) > 1 else 0
-            P = np.diag(transitions.stay[r]) + transitions.leave[r][:, None] * transitions.pi_bar
+            r = start + i if len(transitions.kappa_logit) > 1 else 0
+            P = transition_matrix(transitions.kappa_logit[r], transitions.pi_bar)
             out += np.log(P)[paths[:, i - 1], paths[:, i]]
     return paths, out
-
-
-def constant(P):
-    """A chain without self-persistence of its own."""
-    return Transitions(np.zeros((1, len(P))), np.ones((1, len(P))), P)
 
 
 def chain(seed, zeros=False, spread=3.0, rows=None):
@@ -45,11 +35,11 @@ def chain(seed, zeros=False, spread=3.0, rows=None):
         initial, P = np.array([1.0, 0.0, 0.0]), np.triu(P) / np.triu(P).sum(1, keepdims=True)
         ell[2, 0] = -np.inf
     if rows is None:
-        return ell, initial, constant(P)
+        return ell, initial, without_persistence(P)
     logit = rng.normal(0.0, 3.0, (rows, L))
     if zeros:  # to stay is impossible, or nearly certain
         logit[0], logit[-1] = -np.inf, 50.0
-    return ell, initial, Transitions(special.expit(logit), special.expit(-logit), P)
+    return ell, initial, Transitions(logit, P)
 
 
 def sequences():
@@ -82,8 +72,7 @@ def test_filter_and_scores_equal_enumeration(ell, initial, transitions):
 @pytest.mark.parametrize(("ell", "initial", "transitions"), CASES)
 def test_smoother_equals_enumeration(ell, initial, transitions):
     """Fails if pi_bar is read transposed, or kappa_t stands where kappa_{t+1} belongs."""
-    filtered, _ = filter_with_scores(ell, initial, transitions, LENGTHS)
-    smoothed = smooth_backward(filtered, transitions, LENGTHS)
+    smoothed = smooth(ell, initial, transitions, LENGTHS)
     for part in sequences():
         paths, joint = log_joints(ell[part], initial, transitions, part.start)
         p = np.exp(joint - logsumexp(joint))
@@ -102,17 +91,18 @@ def test_viterbi_equals_enumeration(ell, initial, transitions):
         np.testing.assert_allclose(log_joint[n], joint.max(), rtol=1e-12)
 
 
-def test_agrees_with_the_samplers_filter():
+def test_agrees_with_the_sampler():
     rng = np.random.default_rng(4)
     lengths = np.array([300, 1, 99])
     ell = rng.normal(0.0, 50.0, size=(400, 6))
     initial, P = rng.dirichlet(np.ones(6)), rng.dirichlet(np.full(6, 0.3), size=6)
-    filtered, scores = filter_with_scores(ell, initial, constant(P), lengths)
-    expected, log_marginal, impossible = forward_filter(ell, initial, P, lengths)
-    assert impossible == -1
-    expected /= expected.sum(axis=1, keepdims=True)  # rows have a factor between 1 and 2
-    np.testing.assert_allclose(filtered, expected, atol=1e-12)
-    np.testing.assert_allclose(np.add.reduceat(scores, [0, 300, 301]), log_marginal)
+    transitions = without_persistence(P)
+    _, scores = filter_with_scores(ell, initial, transitions, lengths)
+    draw = forward_filter_backward_sample(ell, initial, transitions, lengths, rng.random(400))
+    assert draw.impossible_time == -1
+    np.testing.assert_allclose(
+        np.add.reduceat(scores, [0, 300, 301]), draw.log_marginal_likelihood, rtol=1e-12
+    )
 
 
 TINY = 1e-310
@@ -121,8 +111,8 @@ TINY = 1e-310
 @pytest.mark.parametrize(
     ("initial", "transitions", "first"),
     [
-        ([1.0, 0.0], constant(np.array([[1.0 - TINY, TINY], [0.5, 0.5]])), 0),
-        ([1.0, TINY], Transitions(*np.full((2, 1, 2), 0.5), np.array([[1.0, 0.0], [1.0, 0.0]])), 1),
+        ([1.0, 0.0], without_persistence(np.array([[1.0 - TINY, TINY], [0.5, 0.5]])), 0),
+        ([1.0, TINY], Transitions(np.zeros((1, 2)), np.array([[1.0, 0.0], [1.0, 0.0]])), 1),
     ],
 )
 def test_smoother_divides_by_tiny_probabilities(initial, transitions, first):
@@ -131,9 +121,7 @@ def test_smoother_divides_by_tiny_probabilities(initial, transitions, first):
     State 1 is reached at the second time by switching from 0, or by staying from the first on.
     """
     ell = np.array([[0.0, 0.0], [-1000.0, 0.0], [0.0, 0.0]])
-    lengths = np.array([3])
-    filtered, _ = filter_with_scores(ell, np.array(initial), transitions, lengths)
-    smoothed = smooth_backward(filtered, transitions, lengths)
+    smoothed = smooth(ell, np.array(initial), transitions, np.array([3]))
     np.testing.assert_allclose(smoothed.sum(axis=1), 1.0, rtol=1e-12)
     np.testing.assert_allclose(smoothed[:2], np.eye(2)[[first, 1]], atol=1e-12)
 
@@ -142,7 +130,7 @@ def test_impossible_observations_stay_in_their_sequence():
     ell, initial, transitions = chain(5)
     ell[2] = -np.inf, np.nan, -np.inf
     filtered, scores = filter_with_scores(ell, initial, transitions, LENGTHS)
-    smoothed = smooth_backward(filtered, transitions, LENGTHS)
+    smoothed = smooth(ell, initial, transitions, LENGTHS)
     assert np.isneginf(scores[2:4]).all() and np.isfinite(scores[[0, 1, 4, 5, 6, 7]]).all()
     assert np.isnan(filtered[2:4]).all() and np.isfinite(filtered[[0, 1, 4, 5, 6, 7]]).all()
     assert np.isnan(smoothed[:4]).all() and np.isfinite(smoothed[4:]).all()

@@ -5,16 +5,29 @@ import pytest
 import reference
 from numpy.testing import assert_allclose, assert_array_equal
 
-from pymc_dshdp.kernels.messages import (
-    backward_sample,
-    choose,
-    forward_filter,
-    forward_filter_backward_sample,
-)
-from pymc_dshdp.kernels.transitions import reachable_states
+from pymc_dshdp.kernels import filtering, messages
+from pymc_dshdp.kernels.chain import reachable_states, without_persistence
+from pymc_dshdp.kernels.messages import backward_sample, choose
 
 LENGTHS = np.array([4, 2])
 L = 3
+
+
+def forward_filter(log_likelihoods, initial, transition, lengths):
+    """Rows of probabilities up to a factor, log p(y) and the first impossible time."""
+    filtered = np.empty(log_likelihoods.shape)
+    found = filtering.forward_filter(
+        log_likelihoods, initial, without_persistence(transition), lengths, filtered
+    )
+    by_logarithms = np.repeat(found.logarithms, lengths)
+    filtered[by_logarithms] = np.exp(filtered[by_logarithms])
+    return filtered, found.log_marginal_likelihood, filtering.first_impossible(found)
+
+
+def forward_filter_backward_sample(log_likelihoods, initial, transition, lengths, uniforms):
+    return messages.forward_filter_backward_sample(
+        log_likelihoods, initial, without_persistence(transition), lengths, uniforms
+    )
 
 
 @pytest.fixture
@@ -315,7 +328,9 @@ def test_observations_impossible_in_some_states_are_fine():
     assert impossible == -1
     assert_allclose(probabilities(filtered), twin_filtered, rtol=1e-9, atol=1e-14)
     assert_allclose(log_marginal, twin_log_marginal, rtol=1e-12)
-    states = backward_sample(filtered, transition, lengths, rng.random(200))
+    states = backward_sample(
+        filtered, without_persistence(transition), None, lengths, rng.random(200), np.array([False])
+    )
     assert np.all(np.isfinite(log_likelihoods[np.arange(200), states]))
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from pymc_dshdp.kernels.products import multiply_flat, multiply_tall
+from pymc_dshdp.kernels.simd import multiply_flat, multiply_tall
 
 
 def problem(L, columns, seed=1):

@@ -5,8 +5,10 @@ import pytest
 from reference import all_paths, assert_frequencies
 from scipy import special
 
-from pymc_dshdp.kernels import messages, varying
-from pymc_dshdp.kernels.transitions import transition_matrix
+from pymc_dshdp.kernels.chain import Transitions, kappa_rows
+from pymc_dshdp.kernels.filtering import forward_filter
+from pymc_dshdp.kernels.messages import forward_filter_backward_sample
+from pymc_dshdp.kernels.transitions import varying_persistence_counts
 
 T, L = 5, 3
 LENGTHS = np.array([3, 2])
@@ -37,19 +39,18 @@ def test_filter_and_sampler_follow_the_enumerated_posterior(arrays):
     """Fails if the row of kappa at t - 1 is used from t - 1 to t."""
     ell, initial, pi_bar, kappa_logit = arrays
     paths, weights = weights_of_paths(*arrays)
-    filtered, log_marginal, impossible = varying.forward_filter(
-        ell, initial, pi_bar, kappa_logit, LENGTHS
-    )
-    assert impossible == -1
-    assert log_marginal.sum() == pytest.approx(np.log(weights.sum()))
+    filtered, transitions = np.empty((T, L)), Transitions(kappa_logit, pi_bar)
+    found = forward_filter(ell, initial, transitions, LENGTHS, filtered)
+    assert not found.logarithms.any()
+    assert found.log_marginal_likelihood.sum() == pytest.approx(np.log(weights.sum()))
     at_end = [weights[paths[:, T - 1] == k].sum() for k in range(L)]
-    np.testing.assert_allclose(filtered[-1], np.array(at_end) / weights.sum())
+    np.testing.assert_allclose(filtered[-1] / filtered[-1].sum(), np.array(at_end) / weights.sum())
     rng = np.random.default_rng(6)
     seen = np.zeros(len(paths))
     code = L ** np.arange(T - 1, -1, -1)
     for _ in range(20_000):
-        states = varying.forward_filter_backward_sample(
-            ell, initial, pi_bar, kappa_logit, LENGTHS, rng.random(T)
+        states = forward_filter_backward_sample(
+            ell, initial, transitions, LENGTHS, rng.random(T)
         ).states
         seen[states @ code] += 1
     assert_frequencies(seen, weights / weights.sum())
@@ -59,11 +60,10 @@ def test_constant_rows_agree_with_the_constant_kernel(arrays):
     ell, initial, pi_bar, kappa_logit = arrays
     row = kappa_logit[0]
     uniforms = np.random.default_rng(7).random(T)
-    one = varying.forward_filter_backward_sample(
-        ell, initial, pi_bar, np.tile(row, (T, 1)), LENGTHS, uniforms
+    one, two = (
+        forward_filter_backward_sample(ell, initial, Transitions(rows, pi_bar), LENGTHS, uniforms)
+        for rows in (np.tile(row, (T, 1)), row[None])
     )
-    P = transition_matrix(row, np.ascontiguousarray(pi_bar))
-    two = messages.forward_filter_backward_sample(ell, initial, P, LENGTHS, uniforms)
     np.testing.assert_array_equal(one.states, two.states)
     np.testing.assert_allclose(one.log_marginal_likelihood, two.log_marginal_likelihood)
 
@@ -73,14 +73,13 @@ def test_maximum_on_an_unreachable_state(arrays):
     initial = np.array([1.0, 0.0])
     pi_bar = np.array([[1.0, 0.0], [0.5, 0.5]])
     ell = np.array([[0.0, 0.0], [-2000.0, 0.0]])
-    kappa_logit = np.zeros((2, 2))
-    _, log_marginal, impossible = varying.forward_filter(
-        ell, initial, pi_bar, kappa_logit, np.array([2])
-    )
-    assert impossible == -1 and log_marginal[0] == pytest.approx(-2000.0)
+    transitions, lengths = Transitions(np.zeros((2, 2)), pi_bar), np.array([2])
+    found = forward_filter(ell, initial, transitions, lengths, np.empty((2, 2)))
+    assert found.impossible[0] == -1
+    assert found.log_marginal_likelihood[0] == pytest.approx(-2000.0)
     ell[1, 0] = -np.inf
-    *_, impossible = varying.forward_filter(ell, initial, pi_bar, kappa_logit, np.array([2]))
-    assert impossible == 1
+    found = forward_filter(ell, initial, transitions, lengths, np.empty((2, 2)))
+    assert found.impossible[0] == 1
 
 
 def test_self_persistences_of_each_time(arrays):
@@ -91,7 +90,7 @@ def test_self_persistences_of_each_time(arrays):
     seen = np.zeros(4)
     for _ in range(20_000):
         counts = np.zeros(L, np.int64)
-        varying.self_persistence_counts(rng, states, LENGTHS, kappa_logit, pi_bar, counts)
+        varying_persistence_counts(rng, states, LENGTHS, kappa_logit, pi_bar, counts)
         assert counts[0] == counts[2] == 0
         seen[counts[1]] += 1
     kappa = special.expit(kappa_logit[[1, 2, 4], 1])
@@ -105,10 +104,10 @@ def test_self_persistences_of_each_time(arrays):
 @pytest.mark.parametrize("shape", [(4,), (2, 4)])
 def test_rows_of_a_batch(shape):
     logit = np.arange(12.0).reshape(4, 3)
-    rows = varying.kappa_rows(logit, shape)
+    rows = kappa_rows(logit, shape)
     assert rows.flags.c_contiguous
     np.testing.assert_array_equal(rows, np.tile(logit, (np.prod(shape) // 4, 1)))
     with pytest.raises(
         ValueError, match=r"rows for times of shape \(3,\), but the states have shape"
     ):
-        varying.kappa_rows(logit[:3], shape)
+        kappa_rows(logit[:3], shape)

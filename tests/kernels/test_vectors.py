@@ -5,24 +5,24 @@ import pytest
 from numba import njit
 from numpy.testing import assert_allclose, assert_array_equal
 
-from pymc_dshdp.kernels.simd import vectors
+from pymc_dshdp.kernels import simd
 
 COLUMNS = [1, 2, 3, 4, 5, 7, 20, 23, 40]
 
 
 @njit
 def exponentiated(table, t, weights, line):
-    return vectors.exponentiate(table, t, weights, line)
+    return simd.exponentiate(table, t, weights, line)
 
 
 @njit
 def weighed(rows, row, factor, weights, line, out, target):
-    return vectors.weigh(rows, row, factor, weights, line, out, target)
+    return simd.weigh(rows, row, factor, weights, line, out, target)
 
 
 @njit
 def scaled(rows, row, factor, out, line):
-    vectors.scale_to(rows, row, factor, out, line)
+    simd.scale_to(rows, row, factor, out, line)
 
 
 @pytest.mark.parametrize("L", COLUMNS)

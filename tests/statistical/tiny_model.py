@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from pymc_dshdp.kernels.chain import Transitions, transition_matrix
 from pymc_dshdp.kernels.counts import path_counts
 from pymc_dshdp.kernels.messages import forward_filter_backward_sample
 from pymc_dshdp.kernels.persistence import accept_persistence, propose_persistence
@@ -17,7 +18,6 @@ from pymc_dshdp.kernels.transitions import (
     split_counts,
     stick_breaking_weights,
     transition_block,
-    transition_matrix,
 )
 
 THETA_SCALE = 2.0
@@ -209,9 +209,9 @@ def successive_conditional(
             for t in range(T):
                 log_likelihoods[t] = -0.5 * (y[t] - theta) ** 2
         pi_bar = np.ascontiguousarray(rows[1:])
-        P = transition_matrix(kappa_logit, pi_bar)
+        transitions = Transitions(kappa_logit.reshape(1, -1), pi_bar)
         z = forward_filter_backward_sample(
-            log_likelihoods, rows[0], P, lengths, rng.random(T)
+            log_likelihoods, rows[0], transitions, lengths, rng.random(T)
         ).states
         counts = np.zeros((L + 1, L), np.int64)
         path_counts(z, lengths, counts)

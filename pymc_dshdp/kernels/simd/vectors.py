@@ -1,17 +1,11 @@
-"""Operations on rows of a matrix, four numbers at a time, written for the compiler directly.
-
-A loop that numba compiles checks at every row whether its arrays overlap and whether indices are
-negative, which costs more than the arithmetic of a row of 20 states. Each function here goes
-through the columns of one row in vectors of four, and the last ones, if they are fewer, under a
-mask; whatever lies beyond the row is neither read nor written.
-"""
+"""Vectors of four doubles, written for the compiler directly: what the operations are made of."""
 
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
 
-WIDTH = 4  # doubles in a vector
+from pymc_dshdp.kernels.simd.switch import SMALLEST_EXPONENT, WIDTH
+
 VECTOR = ir.VectorType(ir.DoubleType(), WIDTH)
 BITS = ir.VectorType(ir.IntType(64), WIDTH)
 FLAGS = ir.VectorType(ir.IntType(1), WIDTH)
@@ -21,7 +15,6 @@ LOG2_E = 1.4426950408889634
 LN2_HIGH = 6.93147180369123816490e-01  # leading 32 bits of log 2: exact times a small integer
 LN2_LOW = 1.90821492927058770002e-10
 ROUND_TO_INTEGER = 6755399441055744.0  # 1.5 * 2**52: adding it leaves round(x) in the low bits
-SMALLEST_EXPONENT = -708.0  # below this exp is (nearly) subnormal and counts as 0
 EXPONENT_AT, EXPONENT_OF_ONE = 52, 1023
 EXP_COEFFICIENTS = (  # of r^11 down to r^0, interpolating at Chebyshev points of |r| <= log(2)/2
     2.510038549551032e-08,
@@ -169,7 +162,7 @@ def _in_memory(builder, values):
 
 
 def exponential(builder, x):
-    """exp(x) of a vector, x <= 0: see ``exp_in_place``."""
+    """exp(x) of a vector, x <= 0: see ``rows.exp_in_place``."""
     of = _in_memory(builder, EXP_VALUES)
     small, shift = of(SMALLEST), of(SHIFT)
     too_small = builder.fcmp_ordered("<", x, small)
@@ -187,123 +180,3 @@ def exponential(builder, x):
         even = multiply_add(builder, even, square, of(i + 1))
     p = multiply_add(builder, odd, r, even)
     return builder.select(too_small, constant(VECTOR, 0.0), builder.fmul(p, power))
-
-
-@intrinsic
-def exp_vectors(typingctx, x, n):
-    """Replace x[:n] by exp(x[:n])."""
-    signature = types.void(x, n)
-
-    def codegen(context, builder, signature, arguments):
-        (x,) = arrays_of(context, builder, signature, arguments)
-
-        def body(column, mask):
-            at = builder.gep(x.data, [column])
-            store(builder, exponential(builder, load(builder, at, mask)), at, mask)
-
-        each_vector(builder, arguments[1], body)
-
-    return signature, codegen
-
-
-@intrinsic
-def exponentiate(typingctx, table, t, weights, line):
-    """weights[line, k] = exp(table[t, k] - m) with m the maximum of table[t]; returns m.
-
-    weights must have the columns of the table and as many more as make a multiple of four, which
-    become 0. A NaN is passed over by the maximum.
-    """
-    signature = types.float64(table, t, weights, line)
-
-    def codegen(context, builder, signature, arguments):
-        table, weights = arrays_of(context, builder, signature, arguments)
-        _, t, _, line = arguments
-        n = n_columns(builder, table)
-        source = address(builder, table, t, n.type(0))
-        target = address(builder, weights, line, n.type(0))
-        top = cgutils.alloca_once_value(builder, constant(VECTOR, float("-inf")))
-
-        def compare(column, mask):
-            x = load(builder, builder.gep(source, [column]), mask, float("-inf"))
-            builder.store(larger(builder, x, builder.load(top)), top)
-
-        each_vector(builder, n, compare)
-        a, b, c, d = elements(builder, builder.load(top))
-        top = larger(builder, larger(builder, a, b), larger(builder, c, d))
-        shift = spread(builder, top)
-
-        def body(column, mask):
-            x = load(builder, builder.gep(source, [column]), mask, float("-inf"))
-            weight = exponential(builder, builder.fsub(x, shift))
-            store(builder, weight, builder.gep(target, [column]))
-
-        each_vector(builder, n, body)
-        return top
-
-    return signature, codegen
-
-
-@intrinsic
-def weigh(typingctx, rows, row, factor, weights, line, out, target):
-    """out[target] = (rows[row] * factor) * weights[line].
-
-    Returns the sum of the products, and how many of them are positive. All arrays have the
-    columns of ``rows`` or, weights and out, more, which are left alone.
-    """
-    signature = types.Tuple((types.float64, types.int64))(
-        rows, row, factor, weights, line, out, target
-    )
-
-    def codegen(context, builder, signature, arguments):
-        rows, weights, out = arrays_of(context, builder, signature, arguments)
-        _, row, factor, _, line, _, target = arguments
-        n = n_columns(builder, rows)
-        zero = n.type(0)
-        left, right = address(builder, rows, row, zero), address(builder, weights, line, zero)
-        target = address(builder, out, target, zero)
-        scale = spread(builder, factor)
-        nothing = constant(VECTOR, 0.0)
-        total = cgutils.alloca_once_value(builder, nothing)
-        positive = cgutils.alloca_once_value(builder, constant(BITS, 0))
-
-        def body(column, mask):
-            weight = load(builder, builder.gep(right, [column]), mask)
-            predicted = load(builder, builder.gep(left, [column]), mask)
-            product = builder.fmul(builder.fmul(predicted, scale), weight)
-            store(builder, product, builder.gep(target, [column]), mask)
-            builder.store(builder.fadd(builder.load(total), product), total)
-            above = builder.sext(builder.fcmp_ordered(">", product, nothing), BITS)
-            builder.store(builder.sub(builder.load(positive), above), positive)
-
-        each_vector(builder, n, body)
-        a, b, c, d = elements(builder, builder.load(total))
-        i, j, k, m = elements(builder, builder.load(positive))
-        pair = (
-            builder.fadd(builder.fadd(a, b), builder.fadd(c, d)),
-            builder.add(builder.add(i, j), builder.add(k, m)),
-        )
-        return context.make_tuple(builder, signature.return_type, pair)
-
-    return signature, codegen
-
-
-@intrinsic
-def scale_to(typingctx, rows, row, factor, out, line):
-    """out[line] = rows[row] * factor, for the columns of ``out``."""
-    signature = types.void(rows, row, factor, out, line)
-
-    def codegen(context, builder, signature, arguments):
-        rows, out = arrays_of(context, builder, signature, arguments)
-        _, row, factor, _, line = arguments
-        n = n_columns(builder, out)
-        source = address(builder, rows, row, n.type(0))
-        target = address(builder, out, line, n.type(0))
-        scale = spread(builder, factor)
-
-        def body(column, mask):
-            x = load(builder, builder.gep(source, [column]), mask)
-            store(builder, builder.fmul(x, scale), builder.gep(target, [column]), mask)
-
-        each_vector(builder, n, body)
-
-    return signature, codegen

@@ -11,9 +11,9 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from pymc_dshdp.kernels.simd.switch import TALL, WIDTH
 from pymc_dshdp.kernels.simd.vectors import (
     VECTOR,
-    WIDTH,
     address,
     arrays_of,
     constant,
@@ -23,8 +23,6 @@ from pymc_dshdp.kernels.simd.vectors import (
     spread,
     store,
 )
-
-TALL = 4  # rows of a tall tile
 
 
 def _tile(n_rows, n_vectors):
@@ -80,7 +78,7 @@ def _tile(n_rows, n_vectors):
     return tile
 
 
-_tall_2, _tall_1 = _tile(4, 2), _tile(4, 1)
+_tall_2, _tall_1 = _tile(TALL, 2), _tile(TALL, 1)
 _flat_10, _flat_5, _flat_3, _flat_1 = _tile(1, 10), _tile(1, 5), _tile(1, 3), _tile(1, 1)
 
 

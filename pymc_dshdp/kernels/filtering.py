@@ -1,0 +1,408 @@
+"""Forward filter of a hidden Markov model over sequences end to end."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from pymc_dshdp.kernels.chain import stay_and_leave, transition_matrix
+from pymc_dshdp.kernels.log_messages import filter_by_logarithms
+from pymc_dshdp.kernels.simd import (
+    TALL,
+    WIDTH,
+    binary_exponent,
+    exponentiate,
+    multiply_flat,
+    multiply_tall,
+    scale_to,
+    weigh,
+    weigh_in_doubt,
+)
+
+SMALLEST_NORMALISER = 1e-280
+HEADROOM = 2.0**60  # by which products of rows that are not scaled yet are kept from underflow
+LOST = 2.0**-1018  # the most that underflows in a row, in each state
+NEGLIGIBLE = 2.0**-64
+CALM = 2.0**-900
+LN2 = math.log(2.0)
+ONE_TILE = 20  # columns up to which one row at a time is faster than four
+NO_ROW = np.empty(0)
+
+
+class Filtered(NamedTuple):
+    """What a filter finds out about its sequences beside the rows.
+
+    Attributes
+    ----------
+    log_marginal_likelihood : ndarray of shape (N,)
+        log p(y_n) of each sequence.
+    impossible : ndarray of shape (N,), int64
+        First time point, among those of all sequences, at which no reachable state of the
+        sequence has a finite log-density; -1 if there is none. Its rows are not valid from there.
+    logarithms : ndarray of shape (N,), bool
+        Where the rows are log p(z_t = k | y_1..t), because in this sequence states have
+        underflowed that matter.
+    lost : float
+        Bound on what has underflowed in the last sequence; see ``filter_rows``.
+    """
+
+    log_marginal_likelihood: np.ndarray
+    impossible: np.ndarray
+    logarithms: np.ndarray
+    lost: float
+
+
+@njit(cache=True, nogil=True)
+def _weigh_reachable(log_likelihood, predicted, weights, scale, current, lane, lost):
+    """Weigh and normalise a row where next to no mass lies on the most likely state.
+
+    The weights are exp(l_k - m) with m the maximum over states of positive predicted mass.
+    Returns the shift m, with the logarithm of the normaliser in it; the number of states of
+    positive mass; and the bound on what is lost, infinite where no such state has a finite
+    log-density or any is NaN.
+    """
+    L = log_likelihood.shape[0]
+    top = -np.inf
+    for k in range(L):
+        if math.isnan(log_likelihood[k]):
+            return np.nan, 0, np.inf
+        if predicted[lane, k] > 0.0:
+            top = max(top, log_likelihood[k])
+    if math.isinf(top):
+        return np.nan, 0, np.inf
+    largest = 0.0
+    for k in range(L):
+        # e^700 times anything lost is too much already, and a larger weight might overflow
+        weight = math.exp(min(log_likelihood[k] - top, 700.0))
+        if predicted[lane, k] * scale * NEGLIGIBLE < lost:
+            largest = max(largest, weight)
+        weights[lane, k] = weight if predicted[lane, k] > 0.0 else 0.0
+    normaliser, positive = weigh(predicted, lane, scale, weights, lane, current, lane)
+    if not (0.0 < normaliser < np.inf):  # also NaN
+        return np.nan, 0, np.inf
+    current[lane] /= normaliser  # 1 / normaliser may overflow
+    return top + math.log(normaliser), positive, (lost * largest + LOST * L) / normaliser
+
+
+@njit(cache=True, nogil=True)
+def _reached(current, low, high, active):
+    """List the states of positive probability in rows low..high - 1; returns their number."""
+    n = 0
+    for j in range(active.shape[0]):
+        for lane in range(low, high):
+            if current[lane, j] > 0.0:
+                active[n] = j
+                n += 1
+                break
+    return n
+
+
+@njit(cache=True, nogil=True)
+def _lanes(lengths):
+    """Divide the sequences into up to four runs of about equal numbers of time points.
+
+    Returns
+    -------
+    first : ndarray of shape (lanes + 1,)
+        First sequence of each lane, and their number.
+    start : ndarray of shape (lanes + 1,)
+        First time point of each lane, and T.
+    """
+    N = lengths.shape[0]
+    n_lanes = min(N, TALL)
+    first = np.full(n_lanes + 1, N)
+    start = np.full(n_lanes + 1, lengths.sum())
+    first[0] = start[0] = 0
+    share = lengths.sum() / n_lanes
+    lane, t = 1, 0
+    for n in range(N):
+        if lane < n_lanes and n >= lane and (t >= lane * share or N - n == n_lanes - lane):
+            first[lane], start[lane] = n, t
+            lane += 1
+        t += lengths[n]
+    return first, start
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _leave(current, lane, kappa_logit, stay, leave, leaving, staying):
+    """Divide a row into what leaves its states and, times 2^60, what stays in them."""
+    stay_and_leave(kappa_logit, stay, leave)
+    for k in range(stay.shape[0]):
+        leaving[lane, k] = current[lane, k] * leave[k]
+        staying[lane, k] = current[lane, k] * stay[k] * HEADROOM
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def filter_rows(
+    log_likelihoods,
+    initial,
+    transitions,
+    kappa,
+    lengths,
+    before,
+    lost,
+    logarithms,
+    filtered,
+    shifts,
+):
+    """Forward filter over rows that may begin within a sequence; see ``forward_filter``.
+
+    A row is scaled only when the next product has been formed, so that no product waits for a
+    sum. As scaling by a power of two is exact, that changes nothing but where a product
+    underflows; the matrix is multiplied by 2^60 for that, and rows that sum to less than 2^-60
+    do not wait.
+
+    Where the transition matrix is wide, up to four sequences advance together and it is read
+    once for four rows. A state that has probability 0 in all of them is passed over. Every entry
+    is computed in the same order whatever runs beside it.
+
+    Weights below e^-708 become 0, and so do products. Let d_t bound the mass of all paths that
+    lead through something so lost, where a_t sums to 1 or more. To any state k they bring at most
+    d_{t-1}: next to nothing where b_t(k) = sum_j a_{t-1}(j) P_tjk is 2^64 times that. If r_t is
+    the largest weight of the other states, d_t = (d_{t-1} r_t + 2^-1018 L) / sum_k u_t(k). That
+    stays tiny unless data favour, by some 600 nats in all, states that have hardly any mass. A
+    sequence in which it exceeds 2^-64 is filtered again by logarithms, as is one in which an
+    observation seems impossible. The posterior probability of all paths that are lost is below
+    2^-64 for each time point; so rows, samples and smoothed probabilities are right to rounding.
+    While d is below 2^-900 no one looks which states have hardly any mass: r_t <= 1.
+
+    Parameters
+    ----------
+    log_likelihoods : ndarray of shape (T, L)
+    initial : ndarray of shape (L,)
+    transitions : Transitions
+    kappa : ndarray of shape (T, L), or None
+        Its ``kappa_logit`` where there is a row for each time, else None: compiled for one of them.
+    lengths : ndarray of shape (N,)
+        Of the pieces of sequences that the rows consist of.
+    before : ndarray of shape (L,) or (0,)
+        Row of ``filtered`` before the first, where that is not the beginning of its sequence.
+    lost : float
+        d there.
+    logarithms : ndarray of shape (N,), bool
+        Sequences to filter by logarithms in any case.
+    filtered : ndarray of shape (T, L)
+        Overwritten.
+    shifts : ndarray of shape (T,), or None
+        log p(y_t | y_1..t-1), less log sum_k a_t(k) and plus that of the row before (0 where it is
+        pi_init); where the rows are logarithms, that itself. Overwritten.
+
+    Returns
+    -------
+    Filtered
+        If ``logarithms`` is set there and not among the arguments for a first sequence that
+        began before these rows, that has to be filtered again from its beginning.
+    """
+    log_likelihoods = np.ascontiguousarray(log_likelihoods)
+    kappa_logit, pi_bar = transitions
+    L = log_likelihoods.shape[1]
+    N = lengths.shape[0]
+    columns = -(-L // WIDTH) * WIDTH
+    P = transition_matrix(kappa_logit[0], pi_bar) if kappa is None else pi_bar
+    least = LOST * L
+    matrix = np.zeros((L, columns))
+    for j in range(L):
+        for k in range(L):
+            matrix[j, k] = HEADROOM * P[j, k]
+    log_marginal = np.zeros(N)
+    impossible = np.full(N, -1)
+    given, logarithms = logarithms, logarithms.copy()
+    first, start = _lanes(lengths)
+    n_lanes = first.shape[0] - 1
+    weights = np.empty((n_lanes, columns))
+    predicted = np.zeros((TALL, columns))
+    current = np.zeros((TALL, columns))  # filtered rows before they are scaled
+    leaving = current if kappa is None else np.zeros((TALL, columns))
+    staying = np.zeros((TALL, columns))
+    stay, leave = np.empty(L), np.empty(L)
+    scales = np.full(n_lanes, 1.0 / HEADROOM)  # of the products of each with the matrix
+    bounds = np.zeros(n_lanes)
+    exponents = np.zeros(n_lanes, np.int64)  # sum of e since the sequence began
+    positive = np.full(n_lanes, L)
+    active = np.empty(L, np.int64)
+    time, ends = start.copy(), start.copy()
+    sequence = first - 1
+    if before.shape[0] > 0:
+        sequence[0], ends[0] = 0, lengths[0]
+        if given[0]:
+            time[0] = lengths[0]
+        else:
+            current[0, :L] = before
+            bounds[0] = lost
+            log_marginal[0] = -math.log(before.sum())
+
+    n_live = (time[:n_lanes] < start[1:]).sum()
+    while n_live > 0:
+        together = n_live > 2 and columns > ONE_TILE
+        if together:
+            if kappa is not None:
+                for lane in range(n_lanes):
+                    if time[lane] < start[lane + 1]:
+                        row = kappa[time[lane]]
+                        _leave(current, lane, row, stay, leave, leaving, staying)
+            n = -1 if 4 * positive.max() > 3 * L else _reached(leaving, 0, TALL, active)
+            multiply_tall(leaving, active, n, matrix, predicted)
+        for lane in range(n_lanes):
+            t, end = time[lane], start[lane + 1]
+            if t == end:
+                continue
+            until = t + 1 if together else end
+            i, sequence_end = sequence[lane], ends[lane]
+            scale, exponent, n_positive = scales[lane], exponents[lane], positive[lane]
+            bound = bounds[lane]
+            while t < until:
+                if t == sequence_end:
+                    i += 1
+                    sequence_end += lengths[i]
+                    if logarithms[i]:
+                        t = sequence_end
+                        continue
+                    scale = 1.0
+                    bound, exponent = 0.0, 0
+                    for k in range(L):
+                        predicted[lane, k] = initial[k]
+                else:
+                    if not together:
+                        if kappa is not None:
+                            _leave(current, lane, kappa[t], stay, leave, leaving, staying)
+                        dense = 4 * n_positive > 3 * L
+                        n = -1 if dense else _reached(leaving, lane, lane + 1, active)
+                        multiply_flat(leaving, active, n, matrix, lane, predicted)
+                    if kappa is not None:
+                        for k in range(L):
+                            predicted[lane, k] += staying[lane, k]
+                shift = exponentiate(log_likelihoods, t, weights, lane)
+                if bound < CALM:
+                    largest = 1.0
+                    normaliser, n_positive = weigh(
+                        predicted, lane, scale, weights, lane, current, lane
+                    )
+                elif bound <= NEGLIGIBLE:
+                    normaliser, n_positive, largest = weigh_in_doubt(
+                        predicted, lane, scale, weights, lane, current, lane, bound / NEGLIGIBLE
+                    )
+                else:
+                    logarithms[i] = True
+                    t = sequence_end
+                    continue
+                if SMALLEST_NORMALISER <= normaliser < np.inf:
+                    e, power = binary_exponent(normaliser)
+                    bound = (bound * largest + least) * power
+                else:  # also NaN
+                    shift, n_positive, bound = _weigh_reachable(
+                        log_likelihoods[t], predicted, weights, scale, current, lane, bound
+                    )
+                    if not bound <= NEGLIGIBLE:
+                        logarithms[i] = True
+                        t = sequence_end
+                        continue
+                    normaliser, e, power = 1.0, 0, 1.0
+                scale_to(current, lane, power, filtered, t)
+                if shifts is not None:
+                    shifts[t] = shift + e * LN2
+                if normaliser < 1.0 / HEADROOM:
+                    scale_to(current, lane, power, current, lane)
+                    scale = 1.0 / HEADROOM
+                else:
+                    scale = power / HEADROOM
+                exponent += e
+                log_marginal[i] += shift
+                t += 1
+                if t == sequence_end:
+                    log_marginal[i] += exponent * LN2 + math.log(normaliser * power)
+                    logarithms[i] = bound > NEGLIGIBLE
+                    if i == N - 1:
+                        lost = bound
+            time[lane], sequence[lane], ends[lane] = t, i, sequence_end
+            scales[lane], exponents[lane], positive[lane] = scale, exponent, n_positive
+            bounds[lane] = bound
+            if t == end:
+                current[lane] = 0.0  # its states are no longer among those of any lane
+                leaving[lane] = 0.0
+                positive[lane] = 0
+                n_live -= 1
+
+    t = 0
+    for i in range(N):
+        began = before.shape[0] > 0 and i == 0
+        if logarithms[i] and (given[i] or not began):
+            log_marginal[i], impossible[i] = filter_by_logarithms(
+                log_likelihoods,
+                initial,
+                transitions,
+                t,
+                t + lengths[i],
+                before if began else NO_ROW,
+                filtered,
+                shifts,
+            )
+        t += lengths[i]
+    return Filtered(log_marginal, impossible, logarithms, lost)
+
+
+@njit(cache=True, nogil=True)
+def forward_filter(log_likelihoods, initial, transitions, lengths, filtered, shifts=None):
+    """Compute filtered probabilities p(z_t = k | y_1..t), up to a factor, and log p(y).
+
+    u_t(k) = exp(l_tk - m_t) sum_j a_{t-1}(j) P_tjk with m_t = max_k l_tk, and a_0 P replaced by
+    pi_init at the first time of a sequence; a_t = 2^-e_t u_t with 1 <= sum_k a_t(k) < 2. Then
+    log p(y) = sum_t m_t + log 2 sum_t e_t + log sum_k a_T(k). Where the maximum sits on a state
+    that can hardly be reached, sum_k u_t(k) < 1e-280, the row is weighed with the maximum over
+    the states that can, and divided by its sum, whose logarithm counts as part of m_t.
+
+    Parameters
+    ----------
+    log_likelihoods : ndarray of shape (T, L)
+        log p(y_t | z_t = k).
+    initial : ndarray of shape (L,)
+    transitions : Transitions
+    lengths : ndarray of shape (N,)
+        Positive integers that sum to T.
+    filtered : ndarray of shape (T, L)
+        a, proportional to p(z_t = k | y_1..t) of the same sequence; the logarithms of these
+        probabilities in sequences where ``logarithms`` says so. Overwritten.
+    shifts : ndarray of shape (T,), optional
+        m_t + e_t log 2; see ``filter_rows``. Overwritten.
+
+    Returns
+    -------
+    Filtered
+    """
+    logarithms = np.zeros(lengths.shape[0], np.bool_)
+    kappa = transitions.kappa_logit
+    if kappa.shape[0] > 1:
+        return filter_rows(
+            log_likelihoods,
+            initial,
+            transitions,
+            kappa,
+            lengths,
+            NO_ROW,
+            0.0,
+            logarithms,
+            filtered,
+            shifts,
+        )
+    return filter_rows(
+        log_likelihoods,
+        initial,
+        transitions,
+        None,
+        lengths,
+        NO_ROW,
+        0.0,
+        logarithms,
+        filtered,
+        shifts,
+    )
+
+
+@njit(cache=True, nogil=True)
+def first_impossible(found):
+    """First time point that is impossible in any sequence, or -1."""
+    first = -1
+    for time in found.impossible:
+        if time >= 0 and (first < 0 or time < first):
+            first = time
+    return first
