@@ -14,6 +14,7 @@ from pymc_dshdp.kernels.chain import add_logs, log_leave, log_stay
 BAND = 250.0  # nats; numbers further apart than that are added up one group after the other
 LIFT = 2.0**500  # of the matrix, so that e^-250 times the smallest of its entries is not lost
 LOG_LIFT = 500.0 * math.log(2.0)
+TINY = 1e-290  # above it the matrix need not have been lifted
 
 
 @njit(cache=True, nogil=True)
@@ -50,7 +51,9 @@ def log_product(x, matrix, out):
                     sums[k] += factor * matrix[j, k]
         for k in range(L):
             if not sums[k] == 0.0:  # also NaN
-                out[k] = add_logs(out[k], math.log(sums[k]) - LOG_LIFT + top)
+                total = sums[k] / LIFT
+                log_total = math.log(total if total > TINY else sums[k])
+                out[k] = add_logs(out[k], log_total + top - (0.0 if total > TINY else LOG_LIFT))
         below = top - BAND
 
 

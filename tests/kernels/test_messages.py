@@ -20,7 +20,8 @@ def forward_filter(log_likelihoods, initial, transition, lengths):
         log_likelihoods, initial, without_persistence(transition), lengths, filtered
     )
     by_logarithms = np.repeat(found.logarithms, lengths)
-    filtered[by_logarithms] = np.exp(filtered[by_logarithms])
+    with np.errstate(all="ignore"):  # rows after an impossible time are not valid
+        filtered[by_logarithms] = np.exp(filtered[by_logarithms])
     return filtered, found.log_marginal_likelihood, filtering.first_impossible(found)
 
 
