@@ -15,6 +15,7 @@ import numpy as np
 
 from pymc_dshdp.kernels.filtering import (
     NO_ROW,
+    NO_SHIFTS,
     Filtered,
     filter_rows,
     first_impossible,
@@ -101,7 +102,7 @@ def sample_paths(rows, n_states, initial, transitions, lengths, uniforms, thread
                 *(before if times.start == 0 else BEGINNING),
                 here[pieces],
                 out[times],
-                None,
+                NO_SHIFTS,
             )
 
         return list(spread(filter_group, block.groups))
@@ -237,7 +238,7 @@ def _filter_alone(rows_of, block, initial, transitions, before, logarithms, out)
             *carried,
             given,
             out[start:stop],
-            None,
+            NO_SHIFTS,
         )
         if found.logarithms[0] and not given[0] and carried[0].size > 0:
             if before[0].size > 0:

@@ -16,7 +16,6 @@ from pymc_dshdp.kernels.filtering import forward_filter
 from pymc_dshdp.kernels.log_messages import smooth_by_logarithms
 
 
-@njit(cache=True, nogil=True)
 def filter_with_scores(log_likelihoods, initial, transitions, lengths):
     """Compute filtered probabilities and one-step-ahead predictive log-likelihoods.
 
@@ -35,9 +34,14 @@ def filter_with_scores(log_likelihoods, initial, transitions, lengths):
     log_predictive : ndarray of shape (T,)
         log p(y_t | y_1..t-1), within the sequence; -inf from an impossible observation on.
     """
+    return _filter_with_scores(log_likelihoods, initial, transitions, transitions.varying, lengths)
+
+
+@njit(cache=True, nogil=True)
+def _filter_with_scores(log_likelihoods, initial, transitions, kappa, lengths):
     filtered = np.empty(log_likelihoods.shape)
     scores = np.empty(filtered.shape[0])  # the shifts to begin with
-    found = forward_filter(log_likelihoods, initial, transitions, lengths, filtered, scores)
+    found = forward_filter(log_likelihoods, initial, transitions, kappa, lengths, filtered, scores)
     start = 0
     for n in range(lengths.shape[0]):
         stop = start + lengths[n]
@@ -57,7 +61,6 @@ def filter_with_scores(log_likelihoods, initial, transitions, lengths):
     return filtered, scores
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
 def smooth(log_likelihoods, initial, transitions, lengths):
     """Compute smoothed probabilities p(z_t = k | y_1..T).
 
@@ -77,12 +80,18 @@ def smooth(log_likelihoods, initial, transitions, lengths):
     ndarray of shape (T, L)
         NaN throughout a sequence in which an observation is impossible.
     """
+    return _smooth(log_likelihoods, initial, transitions, transitions.varying, lengths)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _smooth(log_likelihoods, initial, transitions, kappa, lengths):
     kappa_logit, pi_bar = transitions
     smoothed = np.empty(log_likelihoods.shape)
-    found = forward_filter(log_likelihoods, initial, transitions, lengths, smoothed)
+    found = forward_filter(
+        log_likelihoods, initial, transitions, kappa, lengths, smoothed, np.empty(0)
+    )
     L = initial.shape[0]
-    varies = kappa_logit.shape[0] > 1
-    P = pi_bar if varies else transition_matrix(kappa_logit[0], pi_bar)
+    P = transition_matrix(kappa_logit[0], pi_bar) if kappa is None else pi_bar
     predicted, ratio = np.empty(L), np.empty(L)
     stay, leave = np.zeros(L), np.ones(L)  # beside P itself
     start = 0
@@ -95,8 +104,8 @@ def smooth(log_likelihoods, initial, transitions, lengths):
         else:
             smoothed[stop - 1] /= smoothed[stop - 1].sum()
             for t in range(stop - 2, start - 1, -1):
-                if varies:
-                    stay_and_leave(kappa_logit[t + 1], stay, leave)
+                if kappa is not None:
+                    stay_and_leave(kappa[t + 1], stay, leave)
                 _step_back(smoothed, t, P, stay, leave, predicted, ratio)
         start = stop
     return smoothed

@@ -28,6 +28,7 @@ CALM = 2.0**-900
 LN2 = math.log(2.0)
 ONE_TILE = 20  # columns up to which one row at a time is faster than four
 NO_ROW = np.empty(0)
+NO_SHIFTS = np.empty(0)
 
 
 class Filtered(NamedTuple):
@@ -184,7 +185,7 @@ def filter_rows(
         Sequences to filter by logarithms in any case.
     filtered : ndarray of shape (T, L)
         Overwritten.
-    shifts : ndarray of shape (T,), or None
+    shifts : ndarray of shape (T,) or (0,)
         log p(y_t | y_1..t-1), less log sum_k a_t(k) and plus that of the row before (0 where it is
         pi_init); where the rows are logarithms, that itself. Overwritten.
 
@@ -299,7 +300,7 @@ def filter_rows(
                         continue
                     normaliser, e, power = 1.0, 0, 1.0
                 scale_to(current, lane, power, filtered, t)
-                if shifts is not None:
+                if shifts.shape[0] > 0:
                     shifts[t] = shift + e * LN2
                 if normaliser < 1.0 / HEADROOM:
                     scale_to(current, lane, power, current, lane)
@@ -342,7 +343,7 @@ def filter_rows(
 
 
 @njit(cache=True, nogil=True)
-def forward_filter(log_likelihoods, initial, transitions, lengths, filtered, shifts=None):
+def forward_filter(log_likelihoods, initial, transitions, kappa, lengths, filtered, shifts):
     """Compute filtered probabilities p(z_t = k | y_1..t), up to a factor, and log p(y).
 
     u_t(k) = exp(l_tk - m_t) sum_j a_{t-1}(j) P_tjk with m_t = max_k l_tk, and a_0 P replaced by
@@ -357,12 +358,14 @@ def forward_filter(log_likelihoods, initial, transitions, lengths, filtered, shi
         log p(y_t | z_t = k).
     initial : ndarray of shape (L,)
     transitions : Transitions
+    kappa : ndarray of shape (T, L), or None
+        ``transitions.varying``.
     lengths : ndarray of shape (N,)
         Positive integers that sum to T.
     filtered : ndarray of shape (T, L)
         a, proportional to p(z_t = k | y_1..t) of the same sequence; the logarithms of these
         probabilities in sequences where ``logarithms`` says so. Overwritten.
-    shifts : ndarray of shape (T,), optional
+    shifts : ndarray of shape (T,) or (0,)
         m_t + e_t log 2; see ``filter_rows``. Overwritten.
 
     Returns
@@ -370,25 +373,11 @@ def forward_filter(log_likelihoods, initial, transitions, lengths, filtered, shi
     Filtered
     """
     logarithms = np.zeros(lengths.shape[0], np.bool_)
-    kappa = transitions.kappa_logit
-    if kappa.shape[0] > 1:
-        return filter_rows(
-            log_likelihoods,
-            initial,
-            transitions,
-            kappa,
-            lengths,
-            NO_ROW,
-            0.0,
-            logarithms,
-            filtered,
-            shifts,
-        )
     return filter_rows(
         log_likelihoods,
         initial,
         transitions,
-        None,
+        kappa,
         lengths,
         NO_ROW,
         0.0,

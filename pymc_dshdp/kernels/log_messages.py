@@ -89,7 +89,7 @@ def filter_by_logarithms(
         a at the time before, where that is not the beginning of the sequence.
     filtered : ndarray of shape (T, L)
         a_t(k) = log p(z_t = k | y_1..t). Overwritten.
-    scores : ndarray of shape (T,), or None
+    scores : ndarray of shape (T,) or (0,)
         c. Overwritten.
 
     Returns
@@ -128,7 +128,7 @@ def filter_by_logarithms(
         for k in range(L):
             filtered[t, k] -= c
         total += c
-        if scores is not None:
+        if scores.shape[0] > 0:
             scores[t] = c
     return total, -1
 

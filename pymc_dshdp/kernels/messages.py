@@ -111,7 +111,6 @@ def backward_sample(filtered, transitions, kappa, lengths, uniforms, logarithms,
     return states
 
 
-@njit(cache=True, nogil=True)
 def forward_filter_backward_sample(log_likelihoods, initial, transitions, lengths, uniforms):
     """Draw the hidden paths of all sequences; a pure function of its arguments.
 
@@ -127,14 +126,20 @@ def forward_filter_backward_sample(log_likelihoods, initial, transitions, length
     -------
     PathDraw
     """
+    kappa = transitions.varying
+    return draw_paths(log_likelihoods, initial, transitions, kappa, lengths, uniforms)
+
+
+@njit(cache=True, nogil=True)
+def draw_paths(log_likelihoods, initial, transitions, kappa, lengths, uniforms):
+    """See ``forward_filter_backward_sample``; ``kappa`` is ``transitions.varying``."""
     filtered = np.empty(log_likelihoods.shape)
-    found = forward_filter(log_likelihoods, initial, transitions, lengths, filtered)
+    found = forward_filter(
+        log_likelihoods, initial, transitions, kappa, lengths, filtered, np.empty(0)
+    )
     impossible = first_impossible(found)
-    kappa = transitions.kappa_logit
     if impossible >= 0:
         states = np.zeros(filtered.shape[0], np.int64)
-    elif kappa.shape[0] > 1:
-        states = backward_sample(filtered, transitions, kappa, lengths, uniforms, found.logarithms)
     else:
-        states = backward_sample(filtered, transitions, None, lengths, uniforms, found.logarithms)
+        states = backward_sample(filtered, transitions, kappa, lengths, uniforms, found.logarithms)
     return PathDraw(states, found.log_marginal_likelihood, impossible)

@@ -17,7 +17,13 @@ def forward_filter(log_likelihoods, initial, transition, lengths):
     """Rows of probabilities up to a factor, log p(y) and the first impossible time."""
     filtered = np.empty(log_likelihoods.shape)
     found = filtering.forward_filter(
-        log_likelihoods, initial, without_persistence(transition), lengths, filtered
+        log_likelihoods,
+        initial,
+        without_persistence(transition),
+        None,
+        lengths,
+        filtered,
+        filtering.NO_SHIFTS,
     )
     by_logarithms = np.repeat(found.logarithms, lengths)
     with np.errstate(all="ignore"):  # rows after an impossible time are not valid

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from pymc_dshdp.kernels import blocks, messages
 from pymc_dshdp.kernels.chain import Transitions, kappa_rows, log_leave, log_stay
 from pymc_dshdp.kernels.decoding import filter_with_scores, smooth
-from pymc_dshdp.kernels.filtering import forward_filter
+from pymc_dshdp.kernels.filtering import NO_SHIFTS, forward_filter
 from pymc_dshdp.kernels.log_messages import log_product
 
 pytestmark = pytest.mark.filterwarnings("ignore:divide by zero", "ignore:invalid value")
@@ -98,7 +98,15 @@ def test_against_log_space(part):
     by_logarithms = by_numbers = n_impossible = 0
     for seed in range(60 * part, 60 * part + 60):
         table, initial, transitions, lengths = problem(seed)
-        found = forward_filter(table, initial, transitions, lengths, np.empty(table.shape))
+        found = forward_filter(
+            table,
+            initial,
+            transitions,
+            transitions.varying,
+            lengths,
+            np.empty(table.shape),
+            NO_SHIFTS,
+        )
         filtered, scores = filter_with_scores(table, initial, transitions, lengths)
         smoothed = smooth(table, initial, transitions, lengths)
         exact = in_log_space(table, initial, transitions, lengths)
@@ -196,10 +204,10 @@ def test_impossible_only_where_it_is():
     table, initial, transitions = escape(False)
     table[2] = [-np.inf, 0.0, -np.inf]
     lengths, filtered = np.array([4]), np.empty((4, 3))
-    found = forward_filter(table, initial, transitions, lengths, filtered)
+    found = forward_filter(table, initial, transitions, None, lengths, filtered, NO_SHIFTS)
     assert found.impossible[0] == -1
     table[1, 1] = -np.inf  # no longer very unlikely, but impossible
-    found = forward_filter(table, initial, transitions, lengths, filtered)
+    found = forward_filter(table, initial, transitions, None, lengths, filtered, NO_SHIFTS)
     assert found.impossible[0] == 2
 
 

@@ -6,7 +6,7 @@ from reference import all_paths, assert_frequencies
 from scipy import special
 
 from pymc_dshdp.kernels.chain import Transitions, kappa_rows
-from pymc_dshdp.kernels.filtering import forward_filter
+from pymc_dshdp.kernels.filtering import NO_SHIFTS, forward_filter
 from pymc_dshdp.kernels.messages import forward_filter_backward_sample
 from pymc_dshdp.kernels.transitions import varying_persistence_counts
 
@@ -40,7 +40,7 @@ def test_filter_and_sampler_follow_the_enumerated_posterior(arrays):
     ell, initial, pi_bar, kappa_logit = arrays
     paths, weights = weights_of_paths(*arrays)
     filtered, transitions = np.empty((T, L)), Transitions(kappa_logit, pi_bar)
-    found = forward_filter(ell, initial, transitions, LENGTHS, filtered)
+    found = forward_filter(ell, initial, transitions, kappa_logit, LENGTHS, filtered, NO_SHIFTS)
     assert not found.logarithms.any()
     assert found.log_marginal_likelihood.sum() == pytest.approx(np.log(weights.sum()))
     at_end = [weights[paths[:, T - 1] == k].sum() for k in range(L)]
@@ -74,11 +74,15 @@ def test_maximum_on_an_unreachable_state(arrays):
     pi_bar = np.array([[1.0, 0.0], [0.5, 0.5]])
     ell = np.array([[0.0, 0.0], [-2000.0, 0.0]])
     transitions, lengths = Transitions(np.zeros((2, 2)), pi_bar), np.array([2])
-    found = forward_filter(ell, initial, transitions, lengths, np.empty((2, 2)))
+    found = forward_filter(
+        ell, initial, transitions, transitions.kappa_logit, lengths, np.empty((2, 2)), NO_SHIFTS
+    )
     assert found.impossible[0] == -1
     assert found.log_marginal_likelihood[0] == pytest.approx(-2000.0)
     ell[1, 0] = -np.inf
-    found = forward_filter(ell, initial, transitions, lengths, np.empty((2, 2)))
+    found = forward_filter(
+        ell, initial, transitions, transitions.kappa_logit, lengths, np.empty((2, 2)), NO_SHIFTS
+    )
     assert found.impossible[0] == 1
 
 

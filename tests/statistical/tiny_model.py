@@ -12,7 +12,7 @@ from numba import njit
 
 from pymc_dshdp.kernels.chain import Transitions, transition_matrix
 from pymc_dshdp.kernels.counts import path_counts
-from pymc_dshdp.kernels.messages import forward_filter_backward_sample
+from pymc_dshdp.kernels.messages import draw_paths
 from pymc_dshdp.kernels.persistence import accept_persistence, propose_persistence
 from pymc_dshdp.kernels.transitions import (
     split_counts,
@@ -210,9 +210,7 @@ def successive_conditional(
                 log_likelihoods[t] = -0.5 * (y[t] - theta) ** 2
         pi_bar = np.ascontiguousarray(rows[1:])
         transitions = Transitions(kappa_logit.reshape(1, -1), pi_bar)
-        z = forward_filter_backward_sample(
-            log_likelihoods, rows[0], transitions, lengths, rng.random(T)
-        ).states
+        z = draw_paths(log_likelihoods, rows[0], transitions, None, lengths, rng.random(T)).states
         counts = np.zeros((L + 1, L), np.int64)
         path_counts(z, lengths, counts)
         switches, _ = split_counts(rng, counts, kappa_logit, pi_bar)
