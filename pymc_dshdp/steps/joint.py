@@ -91,6 +91,7 @@ class JointDensity:
         out = log_path_marginal(self._paths.counts(point), base, self.persistence(point))
         evidence = np.empty(self._paths.n_states)
         for value, emission in zip(self._paths.values, self.emissions, strict=True):
-            path_evidence(emission.empty(point)[0], np.ravel(point[value.name]), evidence)
+            states = np.array(np.ravel(point[value.name]), dtype=np.int64)
+            path_evidence(emission.empty(point)[0], states, evidence)
             out += evidence.sum() + emission.log_constant(point)
         return out

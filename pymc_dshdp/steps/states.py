@@ -20,6 +20,7 @@ from pymc_dshdp.steps._common import PathReader, select_priors
 from pymc_dshdp.steps.conjugate import ConjugateStep
 from pymc_dshdp.steps.impossible import raise_impossible
 from pymc_dshdp.steps.joint import JointDensity
+from pymc_dshdp.steps.split_merge import SplitMerge
 from pymc_dshdp.steps.starting import alike, initial_paths, is_default_start
 from pymc_dshdp.steps.transition import transition_update
 
@@ -53,7 +54,9 @@ class PriorSampler:
             LogLikelihoodTable(model, z, prior.n_states, missing, start) for z in prior.states
         ]
         self.transition = transition_update(model, prior, step)
+        self.n_times = int(sum(lengths.sum() for lengths in self.paths.lengths))
         self.joint = JointDensity(model, prior, self.paths, self.transition)
+        self.split_merge = SplitMerge(model, prior, self.paths, self.transition, self.joint)
         for value, table in zip(self.paths.values, self.tables, strict=True):
             _refuse_hopeless(value.name, table, start)
         self.exclusive = [model.rvs_to_values[rv] for rv in self.transition.rvs]

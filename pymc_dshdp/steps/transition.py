@@ -151,7 +151,8 @@ class _Rows:
             )
         return kernels.switch_counts(counts, persistences), persistences
 
-    def _row_values(self, rows):
+    def row_values(self, rows):
+        """Values of pi_init and pi_bar by their names."""
         return {
             self._pi_init.name: rows[0].astype(self._pi_init.dtype, copy=False),
             self._pi_bar.name: rows[1:].astype(self._pi_bar.dtype, copy=False),
@@ -179,6 +180,10 @@ class TransitionUpdate(_Rows):
         values = model.rvs_to_values
         self._sticks = None if prior.fractions is None else values[prior.fractions]
         self._beta = None if prior.fractions is not None else values[prior.beta]
+
+    def concentrations(self, point):
+        """(gamma, alpha), floats."""
+        return self._hyper.read(point)
 
     def weights(self, point):
         """(logit of v or an empty array, beta)."""
@@ -240,12 +245,14 @@ class TransitionUpdate(_Rows):
         return self._values(point, draw)
 
     def _values(self, point, draw):
-        new = self._hyper.write(point, [draw.gamma, draw.alpha]) | self._row_values(draw.rows)
+        new = self._hyper.write(point, [draw.gamma, draw.alpha]) | self.row_values(draw.rows)
+        return new | self.weight_values(draw.sticks_logit, draw.beta)
+
+    def weight_values(self, sticks_logit, beta):
+        """Value of v or beta by its name."""
         if self._sticks is None:
-            new[self._beta.name] = draw.beta.astype(self._beta.dtype, copy=False)
-        else:
-            new[self._sticks.name] = draw.sticks_logit.astype(self._sticks.dtype, copy=False)
-        return new
+            return {self._beta.name: beta.astype(self._beta.dtype, copy=False)}
+        return {self._sticks.name: sticks_logit.astype(self._sticks.dtype, copy=False)}
 
 
 class StickyUpdate(TransitionUpdate):
@@ -302,7 +309,7 @@ class FixedRowsUpdate(_Rows):
 
     def __call__(self, point, switches, persistences, rng):
         """Draw the rows given the path counts; returns them by the name of their variables."""
-        return self._row_values(kernels.draw_dirichlet_rows(rng, self._base + switches))
+        return self.row_values(kernels.draw_dirichlet_rows(rng, self._base + switches))
 
 
 def transition_update(model, prior, step):

@@ -30,6 +30,9 @@ OWN_OPS = (
     SymmetricWeightsRV,
     TransitionRowsRV,
 )
+WORK_SHARE = 0.1  # densities that proposals look up, per entry of the table of log-likelihoods
+EXPECTED_PASSES = 6  # densities per time point that a proposal looks up, before any was made
+MOST_PROPOSALS = 100
 OWN_ROLES = {"alpha", "gamma", "s", "sticky_phi"}
 
 
@@ -37,6 +40,9 @@ OWN_ROLES = {"alpha", "gamma", "s", "sticky_phi"}
 class WeakLimitFFBSState(StatesStepState):
     """Sampling state of ``WeakLimitFFBS``."""
 
+    split_merge: bool = field(metadata={"frozen": True})
+    tried: int
+    work: int
     threads: int = field(metadata={"frozen": True})
 
 
@@ -54,6 +60,14 @@ class WeakLimitFFBS(StatesStep):
     (see ``LogLikelihoodTable``). Missing observations (PyMC's ``y_unobserved`` of a masked array)
     are summed out of it and redrawn given the states.
 
+    Then states are split in two and merged by Metropolis proposals in which emission parameters,
+    rows, kappa and the :math:`w_t` are integrated out; where one is accepted, all of these are
+    drawn given the new states, kappa and the emission parameters too, which other steps own
+    (see ``kernels.split_merge``). They take segmentations apart that no single draw of the path
+    can leave. States of ``known`` times are left alone. Proposals are made where emission
+    parameters are all conjugate (the statistic ``log_joint`` is not NaN), for priors with one
+    states variable, but not for ``FixedTransitions``.
+
     ``pm.sample()`` chooses this step by itself. The self-persistence variables belong to
     ``GridRhoStep``, emission parameters to PyMC's own steps.
 
@@ -66,6 +80,11 @@ class WeakLimitFFBS(StatesStep):
         Threads over which sequences and parts of the likelihood table are spread; the draws do
         not depend on it to the last bit. More than one is for chains that run one after the
         other (``cores=1``); else the chains have the cores.
+    split_merge : bool
+        Whether to make proposals of splits and merges. Their number follows from what they cost:
+        while tuning it is set such that they look up about a tenth as many densities as the table
+        of log-likelihoods has, in counts, not in seconds, so that a seed gives the same draws on
+        any machine; then it stays.
     model : pymc.Model, optional
     rng : optional
 
@@ -90,6 +109,7 @@ class WeakLimitFFBS(StatesStep):
     Missing observations count at their present values. It is NaN where a parameter that differs
     by state is not drawn from a conjugate conditional, serves several columns of the data, or the
     states have several likelihoods, and where kappa is neither constant nor the prior's own.
+    ``proposals`` counts the splits and merges proposed, ``splits`` and ``merges`` those accepted.
 
     Starting path: with tuning, states are held at their starting path for the first iterations,
     while everything else adapts to it: one where all parameters of the likelihood are known or
@@ -108,6 +128,9 @@ class WeakLimitFFBS(StatesStep):
         "n_occupied": (np.int64, []),
         "log_marginal_likelihood": (np.float64, []),
         "log_joint": (np.float64, []),
+        "splits": (np.int64, []),
+        "merges": (np.int64, []),
+        "proposals": (np.int64, []),
         "warning": (SamplerWarning, None),
     }
 
@@ -116,6 +139,7 @@ class WeakLimitFFBS(StatesStep):
         vars,
         *,
         threads=1,
+        split_merge=True,
         model=None,
         rng=None,
         initial_point=None,
@@ -124,9 +148,47 @@ class WeakLimitFFBS(StatesStep):
     ):
         if isinstance(threads, bool) or not isinstance(threads, (int, np.integer)) or threads < 1:
             raise ValueError(f"threads must be a positive integer, received {threads!r}")
+        if not isinstance(split_merge, (bool, np.bool_)):
+            raise TypeError(f"split_merge must be True or False, received {split_merge!r}")
         self.threads = int(threads)
+        self.split_merge = bool(split_merge)
         start = self._prepare(vars, model, rng, initial_point, blocked)
+        moving = [prior for prior in self._priors if prior.split_merge.available]
+        times = sum(prior.n_times for prior in moving)
+        self.budget = WORK_SHARE * sum(prior.n_times * prior.n_states for prior in moving)
+        self.tried, self.work = 1, max(1, EXPECTED_PASSES * times)
         rehearse(WeakLimitFFBS.step, self, start, hold=0, threads=1)  # no threads before a fork
+
+    def _split_and_merge(self, point):
+        """Make proposals for every prior that takes them: (point, statistics).
+
+        Their number follows, while tuning, from the work that one has cost so far, in densities
+        looked up: never from a clock, so that a seed gives the same draws on any machine.
+        """
+        n = 0
+        if self.split_merge and self.budget > 0.0:
+            wanted = self.budget * self.tried / self.work
+            n = min(int(wanted + self.rng.random()), MOST_PROPOSALS)
+        splits = merges = proposals = 0
+        log_joint = 0.0
+        for prior in self._priors:
+            if not prior.split_merge.available:
+                log_joint += prior.joint(point)
+                continue
+            point, moves, density = prior.split_merge(point, self.rng, n)
+            log_joint += density
+            splits += moves.splits
+            merges += moves.merges
+            proposals += n
+            if self.tune:
+                self.tried += n
+                self.work += moves.work
+        return point, {
+            "splits": splits,
+            "merges": merges,
+            "proposals": proposals,
+            "log_joint": log_joint,
+        }
 
     def step(self, point):
         """Draw the states and the transition block of each prior; see the class."""
@@ -144,11 +206,15 @@ class WeakLimitFFBS(StatesStep):
             total += log_marginal
             full |= prior.truncated and n_occupied == prior.n_states
         point = self._missing.draw(point, self.rng)
+        if hold:
+            moved = {"splits": 0, "merges": 0, "proposals": 0, "log_joint": self._log_joint(point)}
+        else:
+            point, moved = self._split_and_merge(point)
         self.held += hold
         stats = {
             "n_occupied": occupied,
             "log_marginal_likelihood": total,
-            "log_joint": self._log_joint(point),
+            **moved,
             "warning": self._truncation_warning(full),
         }
         return point, [stats]

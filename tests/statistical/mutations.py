@@ -20,6 +20,7 @@ import numpy as np
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "pymc_dshdp"
 ENUMERATION = "tests/kernels/test_direct_assignment.py::test_every_conditional_equals_enumeration"
+PATHS = "tests/kernels/test_split_merge.py::test_labelled_paths_have_their_probabilities"
 KERNELS = "test_geweke_kernels.py"
 STEPS = "test_geweke.py"
 
@@ -278,6 +279,55 @@ MUTATIONS = {
         "emissions/poisson.py",
         (("np.log(rate + visits)", "np.log(rate + visits + 1.0)"),),
         f"{STEPS} sticky/weak-limit/direct-collapsed/poisson/one",
+    ),
+    "split-forgets-empties": Mutation(
+        "a split without the number of empty states among which it chose",
+        "kernels/split_merge.py",
+        (("math.log(n - 1.0) + math.log(n_empty)", "math.log(n - 1.0)"),),
+        PATHS,
+        96_000,
+    ),
+    "merge-forgets-anchor": Mutation(
+        "a merge without the number of times among which it chose",
+        "kernels/split_merge.py",
+        (("math.log(partners[b]) - math.log(sides.sum())", "math.log(partners[b])"),),
+        PATHS,
+        96_000,
+    ),
+    "division-wrong-way": Mutation(
+        "the probability of a division multiplied instead of divided by",
+        "kernels/split_merge.py",
+        (("math.log(n_empty) - log_q", "math.log(n_empty) + log_q"),),
+        PATHS,
+        96_000,
+    ),
+    "launch-sees-division": Mutation(
+        "the launch looks at the division that there is",
+        "kernels/split_merge.py",
+        (("        log_q = divide(",
+          "        launch.gain[:] += 0.5 * sides\n        log_q = divide("),),
+        PATHS,
+        96_000,
+    ),
+    "share-without-density": Mutation(
+        "the share of the weights without the normaliser of its density",
+        "kernels/split_merge.py",
+        (("    out = log_beta_function(g + tables_a, g + tables_b)", "    out = 0.0"),),
+        PATHS,
+        96_000,
+    ),
+    "share-without-jacobian": Mutation(
+        "the share of the weights as if its density were that of its logarithm",
+        "kernels/split_merge.py",
+        (("out -= tables_b * (log_beta[b]", "out -= (tables_b + 1.0) * (log_beta[b]"),),
+        PATHS,
+        96_000,
+    ),
+    "w-in-one-way": Mutation(
+        "the sum over the w without the number of ways to choose them",
+        "kernels/collapsed_transitions.py",
+        (("return W / (n + 1.0) * odds", "return odds"),),
+        "tests/kernels/test_collapsed_transitions.py",
     ),
     "scale-without-jacobian": Mutation(
         "the slice of a scale on its logarithm without the Jacobian",

@@ -1,0 +1,237 @@
+"""Splits and merges against enumeration of all labelled paths."""
+
+import numpy as np
+import pytest
+from numba import njit
+from reference import LARGEST_Z, all_paths
+from scipy import stats
+from scipy.special import betaln, expit, gammaln, logsumexp, roots_jacobi
+
+from pymc_dshdp.kernels.collapsed_transitions import Persistence, redraw_transitions
+from pymc_dshdp.kernels.counts import path_counts
+from pymc_dshdp.kernels.predictive import path_evidence
+from pymc_dshdp.kernels.predictive_counts import poisson_rate
+from pymc_dshdp.kernels.split_merge import (
+    Path,
+    Prior,
+    log_stick_density,
+    log_weights,
+    split_merge,
+    sticks_of,
+)
+from pymc_dshdp.kernels.transitions import TransitionPrior, split_counts, transition_block
+
+T, A, B = 6, 1.5, 0.4
+Y = np.array([[0.0], [1.0], [4.0], [3.0], [0.0], [5.0]])
+ALPHA, GAMMA = 1.8, 1.3
+MOVES, BATCHES = 4, 40
+PRIORS = {"ds": (0.9, 0.6, True), "sticky": (2.0, 1.8, True), "hdp": (0.0, 1.0, False),
+          "given": (0.55, 0.45, False)}  # fmt: skip
+
+
+def persistence(prior, L):
+    stay, leave, integrated = PRIORS[prior]
+    return Persistence(np.full(L, stay), np.full(L, leave), integrated)
+
+
+def weights_by_quadrature(L, sticks):
+    """Nodes beta and log weights that integrate polynomials in beta exactly."""
+    g = GAMMA / L
+    nodes, logs = np.ones((1, 0)), np.zeros(1)
+    left = np.ones(1)
+    for k in range(L - 1):
+        a, b = (1.0, GAMMA) if sticks else (g, g * (L - 1 - k))
+        x, w = roots_jacobi(6, b - 1.0, a - 1.0)
+        v, log_w = 0.5 * (1.0 + x), np.log(w / w.sum())
+        nodes = np.column_stack([np.repeat(nodes, 6, 0), np.outer(left, v).ravel()])
+        left = np.outer(left, 1.0 - v).ravel()
+        logs = (logs[:, None] + log_w).ravel()
+    return np.column_stack([nodes, left]), logs
+
+
+def rise(x, n):
+    """Log of x (x + 1) ... (x + n - 1); arrays."""
+    return gammaln(x + n) - gammaln(x)
+
+
+def canonical(z):
+    """Path with its states numbered in the order of their first times."""
+    names = {}
+    return tuple(names.setdefault(k, len(names)) for k in z)
+
+
+def exact(prior, L, lengths, sticks):
+    """Probabilities of all labelled paths given y, alpha, gamma and rho."""
+    paths = all_paths(L, T)
+    beta, log_w = weights_by_quadrature(L, sticks)
+    known, out = {}, np.empty(len(paths))
+    for p, z in enumerate(paths):
+        name = tuple(z) if sticks else canonical(z)
+        if name not in known:
+            known[name] = log_joint(np.array(name), prior, L, lengths, beta, log_w)
+        out[p] = known[name]
+    return np.exp(out - logsumexp(out))
+
+
+def log_joint(z, prior, L, lengths, beta, log_w):
+    """log p(y, z), beta integrated out by the nodes."""
+    stay, leave, integrated = PRIORS[prior]
+    firsts = {0, *np.cumsum(lengths)[:-1]}
+    counts = np.zeros((L + 1, L), int)
+    for t in range(T):
+        counts[0 if t in firsts else z[t - 1] + 1, z[t]] += 1
+    base = ALPHA * beta
+    total = log_w - rise(ALPHA, counts[0].sum()) + rise(base, counts[0]).sum(axis=1)
+    for k in range(L):
+        row, n = counts[k + 1], counts[k + 1].sum()
+        terms = []
+        for W in range(row[k] + 1):
+            left = row.copy()
+            left[k] -= W
+            if integrated:
+                kappa = betaln(stay + W, leave + n - W) - betaln(stay, leave)
+            elif stay > 0.0:
+                kappa = W * np.log(stay) + (n - W) * np.log(leave)
+            else:
+                kappa = 0.0 if W == 0 else -np.inf
+            choose = gammaln(row[k] + 1) - gammaln(W + 1) - gammaln(row[k] - W + 1)
+            terms.append(choose + kappa - rise(ALPHA, n - W) + rise(base, left).sum(axis=1))
+        s, m = Y[z == k, 0].sum(), np.sum(z == k)
+        evidence = A * np.log(B) + gammaln(A + s) - gammaln(A) - (A + s) * np.log(B + m)
+        total = total + logsumexp(terms, axis=0) + evidence
+    return logsumexp(total)
+
+
+def made(L):
+    full = np.full((L + 1, 1), A), np.full((L + 1, 1), B)
+    return tuple(poisson_rate(Y, *full) for _ in range(3))
+
+
+@njit
+def run(rng, batches, rounds, path, prior, lengths, emission, scratch, blank):
+    """Frequencies of labelled paths, by batch; beta is drawn given the path after some moves."""
+    L = path.pinned.shape[0]
+    seen = np.zeros((batches, L ** path.states.shape[0]), np.int64)
+    splits = merges = 0
+    block = TransitionPrior(0.0, 1.0, 0.0, 1.0)
+    sticks = np.zeros(L - 1 if prior.sticks else 0)
+    base, stay, leave = np.empty((L + 1, L)), prior.persistence.stay, prior.persistence.leave
+    for i in range(batches * rounds):
+        for _ in range(MOVES):
+            done = split_merge(rng, 1, path, prior, emission, scratch, blank)
+            splits += done.splits
+            merges += done.merges
+            code = 0
+            for k in path.states:
+                code = code * L + k
+            seen[i // rounds, code] += 1
+        counts = np.zeros((L + 1, L), np.int64)
+        path_counts(path.states, lengths, counts)
+        assert (counts == path.counts).all()
+        beta = np.exp(path.log_beta)
+        base[:] = prior.alpha * beta
+        drawn = redraw_transitions(rng, counts, base, prior.persistence)
+        logit = drawn.kappa_logit
+        if not prior.persistence.integrated:
+            logit = np.log(stay / leave)
+        switches, _ = split_counts(rng, counts, logit, np.ascontiguousarray(drawn.rows[1:]))
+        draw = transition_block(rng, switches, prior.gamma, prior.alpha, sticks, beta, block)
+        path.log_beta[:] = log_weights(draw.sticks_logit) if prior.sticks else np.log(draw.beta)
+    return seen, splits, merges
+
+
+def start(prior, L, lengths, sticks, pinned=()):
+    """Arguments of ``run`` and of the move."""
+    lengths = np.array(lengths)
+    states = np.zeros(T, np.int64)
+    counts = np.zeros((L + 1, L), np.int64)
+    path_counts(states, lengths, counts)
+    first, known = np.zeros(T, bool), np.zeros(L, bool)
+    first[np.cumsum(lengths) - lengths] = True
+    known[list(pinned)] = True
+    full = np.full((L + 1, 1), A), np.full((L + 1, 1), B)
+    emission, scratch, blank = (poisson_rate(Y, *full) for _ in range(3))
+    evidence = np.zeros(L)
+    path_evidence(emission, states, evidence)
+    path = Path(states, first, known, counts, np.log(np.full(L, 1.0 / L)), evidence)
+    given = Prior(ALPHA, GAMMA, persistence(prior, L), sticks)
+    return path, given, lengths, emission, scratch, blank
+
+
+def z_scores(case, rounds, seed=3):
+    """Of each path that has some probability, the rest together, and the numbers of states."""
+    seen, splits, merges = run(np.random.default_rng(seed), BATCHES, rounds, *start(*case))
+    assert min(splits, merges) > 0.02 * rounds * BATCHES
+    p = exact(*case)
+    found = seen / (rounds * MOVES)
+    occupied = np.array([len(set(path)) for path in all_paths(case[1], T)])
+    common = p > 0.002
+    groups = [common & (np.arange(len(p)) == i) for i in np.flatnonzero(common)]
+    groups += [~common, *(occupied == k for k in range(1, case[1] + 1))]
+    shares = np.array([found[:, g].sum(axis=1) for g in groups])
+    expected = np.array([p[g].sum() for g in groups])
+    error = shares.std(axis=1, ddof=1) / np.sqrt(BATCHES)
+    return (shares.mean(axis=1) - expected) / np.maximum(error, 1e-12)
+
+
+CASES = [
+    ("ds", 3, (6,), False),
+    ("ds", 3, (4, 2), True),
+    ("hdp", 3, (6,), False),
+    ("sticky", 4, (3, 3), False),
+    ("given", 3, (2, 4), False),
+]
+
+
+@pytest.mark.parametrize(
+    ("case", "rounds"),
+    [(CASES[0], 600), *(pytest.param(case, 3_000, marks=pytest.mark.slow) for case in CASES)],
+    ids=str,
+)
+def test_labelled_paths_have_their_probabilities(case, rounds):
+    """The chain that has only this move and redraws of beta, against enumeration.
+
+    Which defects make it fail is in ``statistical/mutations.py``.
+    """
+    z = z_scores(case, rounds)
+    assert np.abs(z).max() < LARGEST_Z
+    assert np.mean(z**2) < 2.0
+
+
+def test_states_of_known_times_take_no_part():
+    path, *rest = start("ds", 3, (6,), False, pinned=[1])
+    path.states[:] = [1, 1, 0, 0, 1, 0]
+    path, given, lengths, _, scratch, blank = path, *rest
+    path.counts[:] = 0
+    path_counts(path.states, lengths, path.counts)
+    emission = start("ds", 3, (6,), False)[3]
+    full = np.full((4, 1), A), np.full((4, 1), B)
+    emission = poisson_rate(Y, *full)
+    path_evidence(emission, path.states, path.evidence)
+    done = split_merge(np.random.default_rng(1), 3_000, path, given, emission, scratch, blank)
+    assert min(done.splits, done.merges) > 10
+    assert (np.flatnonzero(path.states == 1) == [0, 1, 4]).all()
+
+
+def test_sticks_and_their_weights():
+    """Also where weights underflow; the density in beta is that in v and its Jacobian."""
+    logit = np.array([3.0, -900.0, 0.5, 40.0])
+    np.testing.assert_allclose(sticks_of(log_weights(logit)), logit, rtol=1e-9)
+    found, expected = [], []
+    for logit in ([0.3, -1.2, 0.8], [2.0, 0.1, -0.4]):
+        log_beta = log_weights(np.array(logit))
+        beta, v = np.exp(log_beta), expit(logit)
+        left = 1.0 - np.cumsum(beta)[:-2]
+        expected.append(stats.beta.logpdf(v, 1.0, GAMMA).sum() - np.log(left).sum())
+        found.append(log_stick_density(log_beta, GAMMA))
+    assert found[1] - found[0] == pytest.approx(expected[1] - expected[0])
+
+
+if __name__ == "__main__":
+    import sys
+    import time
+
+    for case in CASES[: int(sys.argv[2])] if len(sys.argv) > 2 else CASES:
+        began = time.process_time()
+        z = z_scores(case, int(sys.argv[1]))
+        print(case, np.abs(z).max(), np.mean(z**2), time.process_time() - began, flush=True)
