@@ -29,7 +29,6 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from pymc_dshdp.kernels.collapsed_transitions import Persistence, log_own_marginal
 from pymc_dshdp.kernels.division import (
     DRAW,
     GIVEN,
@@ -37,30 +36,19 @@ from pymc_dshdp.kernels.division import (
     division_evidence,
     prepare_launch,
 )
-from pymc_dshdp.kernels.elementary import log_rising
+from pymc_dshdp.kernels.pair_density import (
+    divided_counts,
+    draw_share,
+    log_pair_transitions,
+    log_weight_ratio,
+    merged_counts,
+    tables_guess,
+)
 from pymc_dshdp.kernels.predictive import include_time, log_densities, restore
-from pymc_dshdp.kernels.random import log_beta_draw, softplus
 
 PROBES = 16  # times of a that other states are asked to predict
 SHARPNESS = 0.25
 UNIFORM_SHARE = 0.1  # of s(b | a): every state can be chosen
-
-
-class Prior(NamedTuple):
-    """What the transitions are given.
-
-    Attributes
-    ----------
-    alpha, gamma : float
-    persistence : Persistence
-    sticks : bool
-        Whether beta was made by stick-breaking, rather than Dir(gamma / L).
-    """
-
-    alpha: float
-    gamma: float
-    persistence: Persistence
-    sticks: bool
 
 
 class Path(NamedTuple):
@@ -101,161 +89,6 @@ class Moves(NamedTuple):
     splits: int
     merges: int
     work: int
-
-
-@njit(cache=True, nogil=True)
-def log_stick_density(log_beta, gamma):
-    """Log p(beta | gamma) of stick-breaking weights, up to a constant.
-
-    prod_k gamma (1 - v_k)^(gamma - 1) = gamma^(L - 1) beta_L^(gamma - 1), and |dv / dbeta| is
-    prod_{k < L} 1 / R_k with R_k the weight from k on.
-    """
-    L = log_beta.shape[0]
-    out = (gamma - 1.0) * log_beta[L - 1]
-    log_rest = log_beta[L - 1]
-    for k in range(L - 2, -1, -1):
-        top = max(log_rest, log_beta[k])
-        log_rest = top + math.log(math.exp(log_rest - top) + math.exp(log_beta[k] - top))
-        out -= log_rest
-    return out
-
-
-@njit(cache=True, nogil=True)
-def log_weights(sticks_logit):
-    """Log beta from logit(v), finite where beta underflows."""
-    L = sticks_logit.shape[0] + 1
-    out = np.empty(L)
-    log_remaining = 0.0
-    for k in range(L - 1):
-        out[k] = log_remaining - softplus(-sticks_logit[k])
-        log_remaining -= softplus(sticks_logit[k])
-    out[L - 1] = log_remaining
-    return out
-
-
-@njit(cache=True, nogil=True)
-def sticks_of(log_beta):
-    """logit(v) from log beta: log beta_k less the logarithm of the weight beyond k."""
-    L = log_beta.shape[0]
-    out = np.empty(L - 1)
-    log_rest = log_beta[L - 1]
-    for k in range(L - 2, -1, -1):
-        out[k] = log_beta[k] - log_rest
-        top = max(log_rest, log_beta[k])
-        log_rest = top + math.log(math.exp(log_rest - top) + math.exp(log_beta[k] - top))
-    return out
-
-
-@njit(cache=True, nogil=True)
-def divided_counts(path, times, sides, a, b):
-    """Count the transitions of the path with S divided between a and b."""
-    states, first, counts = path.states, path.first, path.counts.copy()
-    for k in (a, b):
-        counts[k + 1] = 0
-        counts[:, k] = 0
-    place = np.full(states.shape[0] + 1, -1)
-    for x in range(times.shape[0]):
-        place[times[x]] = x
-    pair = (a, b)
-    for x in range(times.shape[0]):
-        t = times[x]
-        k = pair[sides[x]]
-        if first[t]:
-            counts[0, k] += 1
-        else:
-            before = place[t - 1]
-            counts[(states[t - 1] if before < 0 else pair[sides[before]]) + 1, k] += 1
-        if t + 1 < states.shape[0] and not first[t + 1] and place[t + 1] < 0:
-            counts[k + 1, states[t + 1]] += 1
-    return counts
-
-
-@njit(cache=True, nogil=True)
-def merged_counts(divided, a, b):
-    """Make b one with a in the counts."""
-    counts = divided.copy()
-    counts[a + 1] += counts[b + 1]
-    counts[b + 1] = 0
-    counts[:, a] += counts[:, b]
-    counts[:, b] = 0
-    return counts
-
-
-@njit(cache=True, nogil=True)
-def log_pair_transitions(counts, log_beta, a, b, prior):
-    """Factors of p(z | beta, alpha, rho) that involve a or b."""
-    L = counts.shape[1]
-    alpha, persistence = prior.alpha, prior.persistence
-    out = 0.0
-    for k in (a, b):
-        base = alpha * math.exp(log_beta[k])
-        stays, leaves = counts[k + 1, k], 0
-        for j in range(L + 1):
-            if j != k + 1 and j != a + 1 and j != b + 1 and counts[j, k] > 0:
-                out += log_rising(base, counts[j, k])
-        for to in range(L):
-            if to != k and counts[k + 1, to] > 0:
-                leaves += counts[k + 1, to]
-                out += log_rising(alpha * math.exp(log_beta[to]), counts[k + 1, to])
-        if stays + leaves > 0:
-            out += log_own_marginal(
-                stays,
-                leaves,
-                base,
-                alpha,
-                persistence.stay[k],
-                persistence.leave[k],
-                persistence.integrated,
-            )
-    return out
-
-
-@njit(cache=True, nogil=True)
-def _tables(counts, k):
-    """Guess the tables of k from the transitions into it."""
-    out = 0.0
-    for j in range(counts.shape[0]):
-        if j != k + 1:
-            out += math.log1p(counts[j, k])
-    return out
-
-
-@njit(cache=True, nogil=True)
-def log_beta_function(x, y):
-    """Log B(x, y)."""
-    return math.lgamma(x) + math.lgamma(y) - math.lgamma(x + y)
-
-
-@njit(cache=True, nogil=True)
-def draw_share(rng, log_beta, tables_a, tables_b, a, b, prior):
-    """Draw log weights of a and b: their sum stays, the share ~ Beta(g + tables)."""
-    g = 1.0 if prior.sticks else prior.gamma / log_beta.shape[0]
-    log_a, log_b = log_beta_draw(rng, g + tables_a, g + tables_b)
-    top = max(log_beta[a], log_beta[b])
-    log_sum = top + math.log(math.exp(log_beta[a] - top) + math.exp(log_beta[b] - top))
-    new = log_beta.copy()
-    new[a], new[b] = log_sum + log_a, log_sum + log_b
-    return new
-
-
-@njit(cache=True, nogil=True)
-def log_weight_ratio(log_beta, tables_a, tables_b, a, b, prior):
-    """Log p(beta | gamma) less the log-density of ``draw_share``, up to a constant.
-
-    With Dir(gamma / L) the powers gamma / L - 1 of the prior cancel those of the draw, so that
-    weights that have underflowed to 0 do no harm where there are no tables.
-    """
-    g = 1.0 if prior.sticks else prior.gamma / log_beta.shape[0]
-    top = max(log_beta[a], log_beta[b])
-    log_sum = top + math.log(math.exp(log_beta[a] - top) + math.exp(log_beta[b] - top))
-    out = log_beta_function(g + tables_a, g + tables_b)
-    if tables_a > 0.0:
-        out -= tables_a * (log_beta[a] - log_sum)
-    if tables_b > 0.0:
-        out -= tables_b * (log_beta[b] - log_sum)
-    if prior.sticks:
-        out += log_stick_density(log_beta, prior.gamma)
-    return out
 
 
 @njit(cache=True, nogil=True)
@@ -313,6 +146,138 @@ def _chosen(rng, probabilities):
     return last
 
 
+class Choice(NamedTuple):
+    """A pair of states and what goes with it.
+
+    Attributes
+    ----------
+    split : bool
+    i, j, a, b : int
+        Anchors and their states; b = -1 where there is nothing to propose.
+    times : ndarray of int64, shape (n,)
+        S.
+    sides : ndarray of int64, shape (n,)
+        The division of S: that of a merge is the present one, that of a split is drawn later.
+    n_empty : int
+        E, of the merged configuration.
+    """
+
+    split: bool
+    i: int
+    j: int
+    a: int
+    b: int
+    times: np.ndarray
+    sides: np.ndarray
+    n_empty: int
+
+
+@njit(cache=True, nogil=True)
+def partners_of(path, a):
+    """Find the states that a can be merged with: shape (L,), bool."""
+    candidates = ~path.pinned
+    visits = np.bincount(path.states, minlength=candidates.shape[0])
+    for k in range(candidates.shape[0]):
+        candidates[k] &= visits[k] > 0 and k != a
+    return candidates
+
+
+@njit(cache=True, nogil=True)
+def choose_split(rng, path, i):
+    """Choose j and an empty state for a split of the state of i."""
+    states = path.states
+    a = states[i]
+    visits = np.bincount(states, minlength=path.pinned.shape[0])
+    empty = np.flatnonzero(visits == 0)
+    times = np.flatnonzero(states == a)
+    sides = np.zeros(times.shape[0], np.int64)
+    if visits[a] < 2 or empty.shape[0] == 0:
+        return Choice(True, i, i, a, -1, times, sides, 0)
+    b = empty[rng.integers(0, empty.shape[0])]
+    j = i
+    while j == i:
+        j = times[rng.integers(0, times.shape[0])]
+    return Choice(True, i, j, a, b, times, sides, empty.shape[0])
+
+
+@njit(cache=True, nogil=True)
+def choose_merge(rng, path, i, partners):
+    """Choose a state b by the probabilities of partners, and a time of it."""
+    states = path.states
+    a, b = states[i], _chosen(rng, partners)
+    visits = np.bincount(states, minlength=path.pinned.shape[0])
+    there = np.flatnonzero(states == b)
+    j = there[rng.integers(0, there.shape[0])]
+    times = np.flatnonzero((states == a) | (states == b))
+    sides = np.zeros(times.shape[0], np.int64)
+    for x in range(times.shape[0]):
+        sides[x] = states[times[x]] == b
+    return Choice(False, i, j, a, b, times, sides, np.sum(visits == 0) + 1)
+
+
+class Weighing(NamedTuple):
+    """Both configurations of a proposal.
+
+    Attributes
+    ----------
+    log_ratio : float
+        Of the split, without the terms in log q of the division and s(b | a).
+    counts : ndarray of int64, shape (L + 1, L)
+        Of the configuration proposed.
+    log_beta : ndarray of shape (L,)
+        Its weights.
+    """
+
+    log_ratio: float
+    counts: np.ndarray
+    log_beta: np.ndarray
+
+
+@njit(cache=True, nogil=True)
+def weigh(rng, path, prior, choice, apart, whole):
+    """Draw the weights of the configuration proposed, and compare the two.
+
+    ``apart`` and ``whole`` are the log marginal likelihoods of the sides of S, and of S.
+    """
+    split, _, _, a, b, times, sides, n_empty = choice
+    if split:
+        divided = divided_counts(path.states, path.first, path.counts, times, sides, a, b)
+        merged = path.counts
+    else:
+        divided, merged = path.counts, merged_counts(path.counts, a, b)
+    tables_a, tables_b = tables_guess(divided, a), tables_guess(divided, b)
+    tables_m = tables_guess(merged, a)
+    beta_d = beta_m = path.log_beta
+    if split:
+        beta_d = draw_share(rng, beta_m, tables_a, tables_b, a, b, prior)
+    else:
+        beta_m = draw_share(rng, beta_d, tables_m, 0.0, a, b, prior)
+    log_ratio = apart[0] + apart[1] - whole
+    log_ratio += log_pair_transitions(divided, beta_d, a, b, prior)
+    log_ratio -= log_pair_transitions(merged, beta_m, a, b, prior)
+    log_ratio += log_weight_ratio(beta_d, tables_a, tables_b, a, b, prior)
+    log_ratio -= log_weight_ratio(beta_m, tables_m, 0.0, a, b, prior)
+    log_ratio += math.log(times.shape[0] - 1.0) + math.log(n_empty) - math.log(sides.sum())
+    if split:
+        return Weighing(log_ratio, divided, beta_d)
+    return Weighing(log_ratio, merged, beta_m)
+
+
+@njit(cache=True, nogil=True)
+def accept(path, choice, weighing, apart, whole):
+    """Make the proposal the path; returns the sides that S now has."""
+    split, _, _, a, b, times, sides, _ = choice
+    if not split:
+        sides = np.zeros(times.shape[0], np.int64)
+    for x in range(times.shape[0]):
+        path.states[times[x]] = b if sides[x] == 1 else a
+    path.counts[:] = weighing.counts
+    path.log_beta[:] = weighing.log_beta
+    path.evidence[a] = apart[0] if split else whole
+    path.evidence[b] = apart[1] if split else 0.0
+    return sides
+
+
 @njit(cache=True, nogil=True)
 def _include_again(emission, blank, times, sides, slots):
     """Empty two slots and include S in them as divided."""
@@ -325,6 +290,8 @@ def _include_again(emission, blank, times, sides, slots):
 @njit(cache=True, nogil=True)
 def split_merge(rng, n_proposals, path, prior, emission, scratch, blank):
     """Make proposals one after the other; ``path`` and ``emission`` follow in place.
+
+    What does not look at the emission is in functions of its own, compiled once for all of them.
 
     Parameters
     ----------
@@ -341,88 +308,41 @@ def split_merge(rng, n_proposals, path, prior, emission, scratch, blank):
     -------
     Moves
     """
-    states, pinned, evidence = path.states, path.pinned, path.evidence
-    T, L = states.shape[0], pinned.shape[0]
-    partners = np.empty(L)
+    evidence, partners = path.evidence, np.empty(path.pinned.shape[0])
     splits = merges = work = 0
     for _ in range(n_proposals):
-        visits = np.bincount(states, minlength=L)
-        i = rng.integers(0, T)
-        a = states[i]
+        i = rng.integers(0, path.states.shape[0])
+        a = path.states[i]
         split = rng.random() < 0.5
-        if pinned[a]:
+        candidates = partners_of(path, a)
+        if path.pinned[a] or not (split or candidates.any()):
             continue
-        candidates = (visits > 0) & ~pinned
-        candidates[a] = False
         if split:
-            empty = np.flatnonzero(visits == 0)
-            if visits[a] < 2 or empty.shape[0] == 0:
-                continue
-            b = empty[rng.integers(0, empty.shape[0])]
-            times = np.flatnonzero(states == a)
-            j = i
-            while j == i:
-                j = times[rng.integers(0, times.shape[0])]
-            n_empty = empty.shape[0]
+            choice = choose_split(rng, path, i)
         else:
-            if not candidates.any():
-                continue
-            times_a = np.flatnonzero(states == a)
+            times_a = np.flatnonzero(path.states == a)
             work += partner_probabilities(emission, emission, -1, times_a, candidates, partners)
-            b = _chosen(rng, partners)
-            there = np.flatnonzero(states == b)
-            j = there[rng.integers(0, there.shape[0])]
-            times = np.flatnonzero((states == a) | (states == b))
-            n_empty = np.sum(visits == 0) + 1
-        n = times.shape[0]
+            choice = choose_merge(rng, path, i, partners)
+        _, _, j, _, b, times, sides, _ = choice
+        if b < 0:
+            continue
         slots = np.array([a, b])
-        sides = (states[times] == b).astype(np.int64)
         launch = prepare_launch(scratch, blank, times, path.first, i, j, slots)
-        work += 10 * n
-        log_q = divide(launch, DRAW if split else GIVEN, rng.random(n), sides)
-        together = np.zeros(n, np.int64)
+        work += 10 * times.shape[0]
+        log_q = divide(launch, DRAW if split else GIVEN, rng.random(times.shape[0]), sides)
         if split:
-            apart = division_evidence(scratch, blank, times, sides, slots)
-            whole = evidence[a]
-            divided = divided_counts(path, times, sides, a, b)
-            merged = path.counts
+            apart, whole = division_evidence(scratch, blank, times, sides, slots), evidence[a]
             candidates[b] = True
-            work += partner_probabilities(
-                emission, scratch, b, times[sides == 0], candidates, partners
-            )
+            times_a = times[sides == 0]
+            work += partner_probabilities(emission, scratch, b, times_a, candidates, partners)
         else:
             apart = np.array([evidence[a], evidence[b]])
-            whole = division_evidence(scratch, blank, times, together, slots)[0]
-            divided = path.counts
-            merged = merged_counts(divided, a, b)
-        for k in slots:
-            restore(scratch, blank, k)
-        tables_a, tables_b = _tables(divided, a), _tables(divided, b)
-        tables_m = _tables(merged, a)
-        if split:
-            beta_m = path.log_beta
-            beta_d = draw_share(rng, beta_m, tables_a, tables_b, a, b, prior)
-        else:
-            beta_d = path.log_beta
-            beta_m = draw_share(rng, beta_d, tables_m, 0.0, a, b, prior)
-        log_ratio = apart[0] + apart[1] - whole
-        log_ratio += log_pair_transitions(divided, beta_d, a, b, prior)
-        log_ratio -= log_pair_transitions(merged, beta_m, a, b, prior)
-        log_ratio += log_weight_ratio(beta_d, tables_a, tables_b, a, b, prior)
-        log_ratio -= log_weight_ratio(beta_m, tables_m, 0.0, a, b, prior)
-        log_ratio += math.log(partners[b]) - math.log(sides.sum())
-        log_ratio += math.log(n - 1.0) + math.log(n_empty) - log_q
-        if not -rng.standard_exponential() < (log_ratio if split else -log_ratio):
-            continue
-        if split:
-            splits += 1
-        else:
-            merges += 1
-            sides = together
-        for x in range(n):
-            states[times[x]] = slots[sides[x]]
-        path.counts[:] = divided if split else merged
-        path.log_beta[:] = beta_d if split else beta_m
-        evidence[a], evidence[b] = (apart[0], apart[1]) if split else (whole, 0.0)
-        _include_again(emission, blank, times, sides, slots)
+            whole = division_evidence(scratch, blank, times, np.zeros_like(sides), slots)[0]
+        weighing = weigh(rng, path, prior, choice, apart, whole)
+        log_ratio = weighing.log_ratio - log_q + math.log(partners[b])
+        if -rng.standard_exponential() < (log_ratio if split else -log_ratio):
+            sides = accept(path, choice, weighing, apart, whole)
+            _include_again(emission, blank, times, sides, slots)
+            splits += split
+            merges += not split
     return Moves(splits, merges, work)

@@ -3,8 +3,9 @@
 import numpy as np
 
 from pymc_dshdp.kernels.collapsed_transitions import log_path_marginal, redraw_transitions
+from pymc_dshdp.kernels.pair_density import Prior, log_weights, sticks_of
 from pymc_dshdp.kernels.predictive import path_evidence
-from pymc_dshdp.kernels.split_merge import Path, Prior, log_weights, split_merge, sticks_of
+from pymc_dshdp.kernels.split_merge import Path, split_merge
 
 __all__ = ["SplitMerge"]
 

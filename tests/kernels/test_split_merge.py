@@ -9,16 +9,10 @@ from scipy.special import betaln, expit, gammaln, logsumexp, roots_jacobi
 
 from pymc_dshdp.kernels.collapsed_transitions import Persistence, redraw_transitions
 from pymc_dshdp.kernels.counts import path_counts
+from pymc_dshdp.kernels.pair_density import Prior, log_stick_density, log_weights, sticks_of
 from pymc_dshdp.kernels.predictive import path_evidence
 from pymc_dshdp.kernels.predictive_counts import poisson_rate
-from pymc_dshdp.kernels.split_merge import (
-    Path,
-    Prior,
-    log_stick_density,
-    log_weights,
-    split_merge,
-    sticks_of,
-)
+from pymc_dshdp.kernels.split_merge import Path, split_merge
 from pymc_dshdp.kernels.transitions import TransitionPrior, split_counts, transition_block
 
 T, A, B = 6, 1.5, 0.4

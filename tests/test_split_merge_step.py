@@ -1,0 +1,115 @@
+"""Splits and merges as a part of WeakLimitFFBS."""
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytest
+from models import python_graphs
+
+import pymc_dshdp as dshdp
+
+L = 5
+RATES = np.array([2.0, 9.0, 4.0, 9.0, 2.0])
+Y = np.random.default_rng(4).poisson(np.repeat(RATES, 8))
+KNOWN = np.where(np.arange(40) % 10 == 3, 2, -1)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def python_mode():
+    """Graphs need no compiling here; the kernels stay compiled."""
+    with pytest.MonkeyPatch.context() as patch:
+        python_graphs(patch)
+        with pytensor.config.change_flags(mode="FAST_COMPILE"):
+            yield
+
+
+def build(prior=dshdp.DSHDP, known=None, **kwargs):
+    """(model, step with many proposals)."""
+    with pm.Model() as model:
+        layout = {"lengths": [16, 24]} if known is None else {"length": 40, "known": known}
+        z = dshdp.HiddenStates("z", prior("hmm", n_states=L), **layout)
+        rate = pm.Gamma("rate", 1.0, 0.2, shape=L)
+        pm.Poisson("y", rate[z], observed=Y)
+        step = dshdp.WeakLimitFFBS([z], rng=np.random.default_rng(1), **kwargs)
+    return model, step
+
+
+@pytest.fixture(scope="module")
+def made():
+    return build()
+
+
+def run(step, point, n):
+    out = []
+    for _ in range(n):
+        point, [stats] = step.step(point)
+        out.append((point, stats))
+    return out
+
+
+def test_the_point_is_that_of_the_statistic(made):
+    """After acceptances too: states, weights and rows belong together."""
+    model, step = made
+    step.stop_tuning()
+    step.tried, step.work = 4, step.budget
+    moved = 0
+    for point, stats in run(step, model.initial_point(), 150):
+        moved += stats["splits"] + stats["merges"]
+        assert stats["proposals"] == 4
+        assert stats["log_joint"] == pytest.approx(step._log_joint(point))
+        visited = np.unique(point["z"])
+        assert (point["hmm_beta"][visited] > 0.0).all()
+    assert moved > 3
+
+
+def test_the_number_of_proposals_is_set_by_their_work_and_stays(made):
+    model, step = made
+    step.tune, step.held = True, 0
+    step.tried, step.work = 1, 300
+    draws = run(step, model.initial_point(), 60)
+    proposals = sum(stats["proposals"] for _, stats in draws)
+    assert step.tried == 1 + proposals
+    assert step.work > 300
+    step.stop_tuning()
+    before = step.tried, step.work
+    run(step, draws[-1][0], 20)
+    assert (step.tried, step.work) == before
+
+
+def test_restored_steps_repeat_themselves(made):
+    model, step = made
+    step.stop_tuning()
+    step.tried, step.work = 4, step.budget
+    point = run(step, model.initial_point(), 5)[-1][0]
+    state = step.sampling_state
+    once = run(step, point, 10)
+    step.sampling_state = state
+    for (p, s), (q, r) in zip(once, run(step, point, 10), strict=True):
+        assert s == r
+        for name in p:
+            np.testing.assert_array_equal(p[name], q[name])
+
+
+def test_left_out(made):
+    model, step = build(split_merge=False)
+    [(_, stats)] = run(step, model.initial_point(), 2)[1:]
+    assert stats["proposals"] == 0
+    assert np.isfinite(stats["log_joint"])
+    with pytest.raises(TypeError, match="split_merge must be True or False, received 1"):
+        build(split_merge=1)
+
+
+def test_known_states_keep_their_times():
+    model, step = build(known=KNOWN)
+    step.stop_tuning()
+    step.tried, step.work = 10, step.budget
+    point = model.initial_point()
+    for point, _ in run(step, point, 60):
+        assert (point["z"][KNOWN == 2] == 2).all()
+
+
+def test_no_moves_without_weights_in_common():
+    model, step = build(dshdp.FixedTransitions)
+    [(_, stats)] = run(step, model.initial_point(), 2)[1:]
+    assert stats["proposals"] == 0
+    assert np.isfinite(stats["log_joint"])
