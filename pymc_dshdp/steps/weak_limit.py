@@ -60,13 +60,13 @@ class WeakLimitFFBS(StatesStep):
     (see ``LogLikelihoodTable``). Missing observations (PyMC's ``y_unobserved`` of a masked array)
     are summed out of it and redrawn given the states.
 
-    Then states are split in two and merged by Metropolis proposals in which emission parameters,
-    rows, kappa and the :math:`w_t` are integrated out; where one is accepted, all of these are
-    drawn given the new states, kappa and the emission parameters too, which other steps own
-    (see ``kernels.split_merge``). They take segmentations apart that no single draw of the path
-    can leave. States of ``known`` times are left alone. Proposals are made where emission
-    parameters are all conjugate (the statistic ``log_joint`` is not NaN), for priors with one
-    states variable, but not for ``FixedTransitions``.
+    With ``split_merge=True`` states are then split in two and merged by Metropolis proposals in
+    which emission parameters, rows, kappa and the :math:`w_t` are integrated out; where one is
+    accepted, all of these are drawn given the new states, kappa and the emission parameters too,
+    which other steps own (see ``kernels.split_merge``). They take segmentations apart that no
+    single draw of the path can leave. States of ``known`` times are left alone. Proposals are made
+    where emission parameters are all conjugate (the statistic ``log_joint`` is not NaN), for
+    priors with one states variable, but not for ``FixedTransitions``.
 
     ``pm.sample()`` chooses this step by itself. The self-persistence variables belong to
     ``GridRhoStep``, emission parameters to PyMC's own steps.
@@ -81,10 +81,10 @@ class WeakLimitFFBS(StatesStep):
         not depend on it to the last bit. More than one is for chains that run one after the
         other (``cores=1``); else the chains have the cores.
     split_merge : bool
-        Whether to make proposals of splits and merges. Their number follows from what they cost:
-        while tuning it is set such that they look up about a tenth as many densities as the table
-        of log-likelihoods has, in counts, not in seconds, so that a seed gives the same draws on
-        any machine; then it stays.
+        Whether to make proposals of splits and merges; default False. Their number follows from
+        what they cost: while tuning it is set such that they look up about a tenth as many
+        densities as the table of log-likelihoods has, in counts, not in seconds, so that a seed
+        gives the same draws on any machine; then it stays.
     model : pymc.Model, optional
     rng : optional
 
@@ -139,7 +139,7 @@ class WeakLimitFFBS(StatesStep):
         vars,
         *,
         threads=1,
-        split_merge=True,
+        split_merge=False,
         model=None,
         rng=None,
         initial_point=None,
@@ -165,10 +165,8 @@ class WeakLimitFFBS(StatesStep):
         Their number follows, while tuning, from the work that one has cost so far, in densities
         looked up: never from a clock, so that a seed gives the same draws on any machine.
         """
-        n = 0
-        if self.split_merge and self.budget > 0.0:
-            wanted = self.budget * self.tried / self.work
-            n = min(int(wanted + self.rng.random()), MOST_PROPOSALS)
+        wanted = self.budget * self.tried / self.work
+        n = min(int(wanted + self.rng.random()), MOST_PROPOSALS)
         splits = merges = proposals = 0
         log_joint = 0.0
         for prior in self._priors:
@@ -206,7 +204,7 @@ class WeakLimitFFBS(StatesStep):
             total += log_marginal
             full |= prior.truncated and n_occupied == prior.n_states
         point = self._missing.draw(point, self.rng)
-        if hold:
+        if hold or not self.split_merge or self.budget == 0.0:
             moved = {"splits": 0, "merges": 0, "proposals": 0, "log_joint": self._log_joint(point)}
         else:
             point, moved = self._split_and_merge(point)

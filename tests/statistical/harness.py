@@ -45,7 +45,6 @@ LENGTHS = {"one": [16], "ragged": [9, 1, 6], "missing": [10, 6]}
 MISSING = np.array([0, 3, 4, 9, 10, 15])
 GRID = (4, 4)  # coarse, so that the Metropolis correction of the refined draw has much to correct
 MIDPOINTS = (8, 8)
-PROPOSALS = 3  # splits and merges tried in each sweep, where they can be
 RANKED_DRAWS = 9  # so that each of 10 cells holds one rank
 THIN = 60  # sweeps from the truth to the first ranked draw, and from one to the next
 
@@ -140,8 +139,6 @@ class Setup:
         for step, rng in zip(steps, self.rng.spawn(len(steps)), strict=True):
             step.stop_tuning()
             step.rng = rng
-            if c.sampler == "ffbs" and step is steps[0]:
-                step.tried, step.work = PROPOSALS, max(1.0, step.budget)  # so many in each sweep
         return steps
 
     # -- the two simulators -----------------------------------------------------------------

@@ -6,7 +6,7 @@ Which defects make it fail, and after how many sweeps, is in ``mutations.py`` an
 
 import numpy as np
 import pytest
-from combinations import EVERY, SUBSET
+from combinations import EVERY, SUBSET, by_name
 from harness import Setup, geweke, same_means, seed_of
 
 # A sweep takes longer with matrices, and with densities evaluated as graphs.
@@ -18,9 +18,30 @@ RUNS = [
 RUNS += [pytest.param(c, 20_000, id=f"{c.name}-long", marks=pytest.mark.slow) for c in EVERY]
 
 
+SPLIT_AND_MERGED = [
+    "ds/stick-breaking/ffbs/normal-mean/ragged",
+    "sticky/weak-limit/ffbs/mvnormal/one",
+    "hdp/weak-limit/ffbs/autoregression/one",
+]
+
+
 @pytest.mark.parametrize(("combination", "sweeps"), RUNS)
 def test_joint_distribution(combination, sweeps):
-    found = geweke(Setup(combination, seed_of("geweke", combination)), sweeps)
+    assert_invariant(Setup(combination, seed_of("geweke", combination)), sweeps)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SPLIT_AND_MERGED)
+def test_joint_distribution_with_splits_and_merges(name):
+    """Three proposals in each sweep."""
+    setup = Setup(by_name(name), seed_of("split and merge", by_name(name)))
+    step = setup.steps[0]
+    step.split_merge, step.tried, step.work = True, 3, step.budget
+    assert_invariant(setup, 20_000)
+
+
+def assert_invariant(setup, sweeps):
+    found = geweke(setup, sweeps)
     z = np.array([values[2] for values in found.values()])
     worst = sorted(found.items(), key=lambda item: -abs(item[1][2]))[:5]
     assert same_means(z), {name: np.round(values, 3).tolist() for name, values in worst}
