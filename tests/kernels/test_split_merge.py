@@ -121,7 +121,8 @@ def run(rng, batches, rounds, path, prior, lengths, emission, scratch, blank):
             seen[i // rounds, code] += 1
         counts = np.zeros((L + 1, L), np.int64)
         path_counts(path.states, lengths, counts)
-        assert (counts == path.counts).all()
+        if not (counts == path.counts).all():
+            raise ValueError("the counts have lost the path")
         beta = np.exp(path.log_beta)
         base[:] = prior.alpha * beta
         drawn = redraw_transitions(rng, counts, base, prior.persistence)
