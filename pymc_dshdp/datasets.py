@@ -5,7 +5,7 @@ matrices of the data that the authors published.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -23,7 +23,7 @@ N_STATES = 8
 SUCCESSORS = np.array([[1, 1], [4, 3], [7, 5], [2, 7], [5, 1], [0, 3], [3, 5], [6, 0]])
 
 
-def earthquakes():
+def earthquakes() -> tuple[np.ndarray, np.ndarray]:
     """Annual counts of major earthquakes (magnitude 7 or above) worldwide, 1900 to 2006.
 
     The series of Zucchini & MacDonald, "Hidden Markov Models for Time Series" (2009), table 1.1,
@@ -159,7 +159,9 @@ def _emission(emission, accuracy, rng):
     raise ValueError(f"emission must be 'gaussian' or 'multinomial', received {emission!r}")
 
 
-def different_self_persistence(emission, rng):
+def different_self_persistence(
+    emission: Literal["gaussian", "multinomial"], rng: np.random.Generator
+) -> SwitchingModel:
     r"""Scenario 1: self-persistence differs between states, the rows of the switches are equal.
 
     Eight states; a true alpha that is large and true rho1, rho2 that are small. Self-persistence
@@ -193,7 +195,9 @@ def different_self_persistence(emission, rng):
     )
 
 
-def different_transitions(emission, rng):
+def different_transitions(
+    emission: Literal["gaussian", "multinomial"], rng: np.random.Generator
+) -> SwitchingModel:
     r"""Scenario 2: equal self-persistence, and switches to one or two successors of each state.
 
     Eight states; a true alpha that is small and true rho1, rho2 that are large. Self-persistence

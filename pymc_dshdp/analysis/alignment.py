@@ -2,15 +2,18 @@
 
 import re
 import warnings
+from typing import Any
 
 import numpy as np
 import xarray as xr
+from numpy.typing import ArrayLike
 
 from pymc_dshdp._compat import group, group_names, with_groups
 from pymc_dshdp.analysis.label_copies import find_label_copies
 from pymc_dshdp.analysis.numbering import match_states
 from pymc_dshdp.analysis.permuting import of_the_same_draws, permuted
 from pymc_dshdp.analysis.result import find_hidden, hidden_variables, state_labels
+from pymc_dshdp.typing import SomeResult
 
 __all__ = ["align"]
 
@@ -23,7 +26,9 @@ OTHER_DRAWS = {
 }
 
 
-def align(idata, *, states=None, reference=None):
+def align(
+    idata: SomeResult, *, states: str | None = None, reference: ArrayLike | None = None
+) -> SomeResult:
     """Give the states one numbering over all draws and chains.
 
     The numbering sought is the one under which two draws label as few time points differently as
@@ -88,7 +93,8 @@ def align(idata, *, states=None, reference=None):
             f"states must say which of {[h.name for hs in dimensions.values() for h in hs]} the "
             "reference is for"
         )
-    datasets, report = {}, {}
+    datasets: dict[str, xr.Dataset] = {}
+    report: dict[str, Any] = {}
     hidden_names = {h.name for hs in dimensions.values() for h in hs} | set(hidden_variables(idata))
     for dim, hidden in dimensions.items():
         matching = match_states(idata, hidden, reference, states)

@@ -15,6 +15,7 @@ from pymc_dshdp.analysis.modes import advice, table_of_modes
 from pymc_dshdp.analysis.numbering import match_states
 from pymc_dshdp.analysis.report import Report, rounded, table
 from pymc_dshdp.analysis.result import element_labels, find_hidden, state_labels
+from pymc_dshdp.typing import Result
 
 __all__ = ["Check", "check"]
 
@@ -102,7 +103,7 @@ class Check(Report):
         yield from table(distances, title, options)
 
 
-def check(idata, *, states=None):
+def check(idata: Result, *, states: str | None = None) -> Check:
     """Check convergence by what does not depend on the numbering of the states.
 
     Looks at R-hat and the effective sample size of the label-invariant quantities, and of kappa and

@@ -1,5 +1,8 @@
 """Compare models by how well they predict data that they have not seen."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pymc as pm
@@ -8,6 +11,7 @@ from scipy.special import logsumexp
 from pymc_dshdp._compat import group
 from pymc_dshdp.analysis.draws import PosteriorDraws
 from pymc_dshdp.kernels.decoding import filter_with_scores
+from pymc_dshdp.typing import Result
 
 __all__ = ["compare_held_out"]
 
@@ -15,7 +19,14 @@ BLOCKS = 20
 ELEMENTS = 2**20  # log predictive densities held at a time
 
 
-def compare_held_out(models, *, observed=None, lengths=None, states=None, thin=1):
+def compare_held_out(
+    models: dict[str, tuple[Result, pm.Model]],
+    *,
+    observed: dict[str, Any] | None = None,
+    lengths: Sequence[int] | None = None,
+    states: str | None = None,
+    thin: int = 1,
+) -> pd.DataFrame:
     r"""Rank models by their log predictive density of held-out data.
 
     ``held_out`` is :math:`\sum_n \log \frac1S \sum_s p(y_n \mid \theta^{(s)})` over sequences n:
@@ -52,7 +63,8 @@ def compare_held_out(models, *, observed=None, lengths=None, states=None, thin=1
     """
     if not isinstance(models, dict) or len(models) < 1:
         raise TypeError(f"models must be a dict {{name: (idata, model)}}, received {models!r}")
-    scores, layout = {}, None
+    scores: dict[str, tuple] = {}
+    layout: Any = None
     for name, pair in models.items():
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise TypeError(f"models[{name!r}] must be a pair (idata, model), received {pair!r}")

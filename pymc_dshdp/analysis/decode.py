@@ -1,6 +1,10 @@
 """Which state, when: smoothed and filtered probabilities, and the most probable path."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
+import pymc as pm
 import xarray as xr
 
 from pymc_dshdp.analysis.draws import PosteriorDraws
@@ -8,6 +12,7 @@ from pymc_dshdp.analysis.result import find_hidden, find_prior, read_posterior, 
 from pymc_dshdp.kernels import decoding
 from pymc_dshdp.kernels.segmentations import votes
 from pymc_dshdp.model.context import results_first
+from pymc_dshdp.typing import Result
 
 __all__ = [
     "filter_states",
@@ -18,7 +23,7 @@ __all__ = [
 ]
 
 
-def state_probabilities(idata, *, states=None):
+def state_probabilities(idata: Result, *, states: str | None = None) -> xr.DataArray:
     """Estimate smoothed probabilities p(z_t = k | y) by the share of draws with z_t = k.
 
     States must mean the same in every draw, as they do after aligning the result. ``smooth``
@@ -50,7 +55,15 @@ def state_probabilities(idata, *, states=None):
 
 
 @results_first
-def smooth(idata, *, model=None, observed=None, lengths=None, states=None, thin=1):
+def smooth(
+    idata: Result,
+    *,
+    model: pm.Model | None = None,
+    observed: dict[str, Any] | None = None,
+    lengths: Sequence[int] | None = None,
+    states: str | None = None,
+    thin: int = 1,
+) -> xr.DataArray:
     r"""Compute smoothed probabilities by forward-backward in each draw, averaged over draws.
 
     The average of :math:`p(z_t = k \mid y, \theta^{(s)}, P^{(s)})` over draws s estimates
@@ -94,8 +107,15 @@ def smooth(idata, *, model=None, observed=None, lengths=None, states=None, thin=
 
 @results_first
 def filter_states(
-    idata, *, model=None, observed=None, lengths=None, states=None, thin=1, pointwise=False
-):
+    idata: Result,
+    *,
+    model: pm.Model | None = None,
+    observed: dict[str, Any] | None = None,
+    lengths: Sequence[int] | None = None,
+    states: str | None = None,
+    thin: int = 1,
+    pointwise: bool = False,
+) -> xr.Dataset:
     r"""Compute filtered probabilities and one-step-ahead predictive log-likelihoods.
 
     In draw s, :math:`p(z_t \mid y_{1..t}, \theta^{(s)})` and
@@ -133,7 +153,7 @@ def filter_states(
     average = _Average(draws)
     T = int(draws.lengths.sum())
     total = np.full(T, -np.inf)
-    scores = np.empty((*draws.draws_shape, T)) if pointwise else None
+    scores = np.empty((*draws.draws_shape, T if pointwise else 0))
     for index, table, initial, transitions in draws:
         filtered, score = decoding.filter_with_scores(table, initial, transitions, draws.lengths)
         average.add(filtered)
@@ -151,7 +171,15 @@ def filter_states(
 
 
 @results_first
-def viterbi(idata, *, model=None, observed=None, lengths=None, states=None, thin=1):
+def viterbi(
+    idata: Result,
+    *,
+    model: pm.Model | None = None,
+    observed: dict[str, Any] | None = None,
+    lengths: Sequence[int] | None = None,
+    states: str | None = None,
+    thin: int = 1,
+) -> xr.DataArray:
     r"""Find the most probable path: the best one of the draw that explains the data best.
 
     Maximises :math:`\log p(y, z \mid \theta^{(s)}, P^{(s)})` over the paths z, by Viterbi's
@@ -191,7 +219,7 @@ def viterbi(idata, *, model=None, observed=None, lengths=None, states=None, thin
     return draws.data_array(path, draws.name).assign_coords(log_joint=log_joint, **where)
 
 
-def self_persistence_probability(idata, *, states=None):
+def self_persistence_probability(idata: Result, *, states: str | None = None) -> xr.DataArray:
     r"""Estimate the probability that a state persisted rather than being chosen anew, E[w_t | y].
 
     Given a draw the w_t are independent, with :math:`p(w_t = 1) = \kappa_j / (\kappa_j + (1 -

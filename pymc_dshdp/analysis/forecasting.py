@@ -1,6 +1,9 @@
 """Forecasts: states and observations after the last time of the data, from each draw."""
 
+from typing import Any
+
 import numpy as np
+import pymc as pm
 import xarray as xr
 from pymc.pytensorf import compile as compile_pymc
 from pymc.pytensorf import find_rng_nodes, reseed_rngs
@@ -18,22 +21,23 @@ from pymc_dshdp.kernels.chain import transition_row
 from pymc_dshdp.kernels.messages import choose
 from pymc_dshdp.model.context import model_in_context, results_first
 from pymc_dshdp.model.record import records_of
+from pymc_dshdp.typing import Result
 
 __all__ = ["forecast"]
 
 
 @results_first
 def forecast(
-    idata,
+    idata: Result,
     *,
-    model=None,
-    horizon=None,
-    covariates=None,
-    forecast_model=None,
-    states=None,
-    thin=1,
-    random_seed=None,
-):
+    model: pm.Model | None = None,
+    horizon: int | None = None,
+    covariates: dict[str, Any] | None = None,
+    forecast_model: pm.Model | None = None,
+    states: str | None = None,
+    thin: int = 1,
+    random_seed: Any = None,
+) -> xr.Dataset:
     r"""Draw the states and observations that follow the data, one future per posterior draw.
 
     With the parameters, the rows of P and the last state :math:`z_T` of each draw,
@@ -96,7 +100,7 @@ def forecast(
     transitions = transitions_of(layout.model, layout.z, posterior)
     generate = _Generator(layout, posterior)
     paths = np.empty((*shape, lengths.size, layout.horizon), np.int64)
-    drawn = {name: [] for name in generate.names}
+    drawn: dict[str, list] = {name: [] for name in generate.names}
     for index in np.ndindex(shape):
         kappa_logit, pi_bar = transitions(*index)
         logits, row = layout.rows(kappa_logit), np.empty(len(pi_bar))

@@ -1,18 +1,31 @@
 """Held-out log-likelihood."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
+import pymc as pm
 import xarray as xr
 from scipy.special import logsumexp
 
 from pymc_dshdp.analysis.draws import PosteriorDraws
 from pymc_dshdp.kernels.decoding import filter_with_scores
 from pymc_dshdp.model.context import results_first
+from pymc_dshdp.typing import Result
 
 __all__ = ["held_out_log_likelihood"]
 
 
 @results_first
-def held_out_log_likelihood(idata, *, model=None, observed=None, lengths=None, states=None, thin=1):
+def held_out_log_likelihood(
+    idata: Result,
+    *,
+    model: pm.Model | None = None,
+    observed: dict[str, Any] | None = None,
+    lengths: Sequence[int] | None = None,
+    states: str | None = None,
+    thin: int = 1,
+) -> xr.Dataset:
     r"""Log-likelihood of other data under each posterior draw, the hidden path summed out.
 
     For each draw :math:`\log p(y^\mathrm{test} \mid \theta, P, \pi_\mathrm{init})` by the forward

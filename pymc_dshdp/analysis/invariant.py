@@ -8,11 +8,12 @@ import xarray as xr
 from pymc_dshdp._compat import group
 from pymc_dshdp.analysis.result import find_hidden, read_records
 from pymc_dshdp.kernels.segmentations import count_visits
+from pymc_dshdp.typing import Result
 
 __all__ = ["diagnostics", "label_invariant"]
 
 
-def label_invariant(idata, *, states=None):
+def label_invariant(idata: Result, *, states: str | None = None) -> xr.Dataset:
     """Collect the quantities whose R-hat and effective sample size mean something.
 
     Labels switch between draws and chains, so R-hat of ``z[t]``, of ``kappa[k]`` or of an

@@ -1,7 +1,10 @@
 """Distances between segmentations."""
 
+from typing import Any
+
 import numpy as np
 import xarray as xr
+from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
 __all__ = ["align_to", "hamming_distance"]
@@ -43,7 +46,7 @@ def _overlaps(paths, truth, n_labels, n_true):
     return counts.reshape(n, n_labels, n_true)
 
 
-def hamming_distance(z, z_true):
+def hamming_distance(z: ArrayLike | xr.DataArray, z_true: ArrayLike | xr.DataArray) -> Any:
     """Share of time points labelled differently after the best matching of the labels.
 
     Labels of z are matched one to one with those of the truth so that they agree as often as
@@ -79,7 +82,7 @@ def hamming_distance(z, z_true):
     return float(distance) if distance.ndim == 0 else distance
 
 
-def align_to(z, z_true):
+def align_to(z: ArrayLike | xr.DataArray, z_true: ArrayLike | xr.DataArray) -> Any:
     """Renumber the labels of each path to agree with the truth as often as possible.
 
     Parameters

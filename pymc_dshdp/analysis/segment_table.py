@@ -1,16 +1,26 @@
 """Segments: the stretches of time that a segmentation gives to one state."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 import xarray as xr
+from numpy.typing import ArrayLike
 
 from pymc_dshdp.analysis.alignment import aligned
 from pymc_dshdp.analysis.decode import state_probabilities
+from pymc_dshdp.typing import Result
 
 __all__ = ["segments"]
 
 
-def segments(result, *, probabilities=None, lengths=None, states=None):
+def segments(
+    result: Result | ArrayLike,
+    *,
+    probabilities: ArrayLike | None = None,
+    lengths: Sequence[int] | None = None,
+    states: str | None = None,
+) -> pd.DataFrame:
     """Table of the stretches of time spent in one state.
 
     Parameters

@@ -17,6 +17,7 @@ from pymc_dshdp.analysis.result import (
     state_labels,
 )
 from pymc_dshdp.kernels.segmentations import count_visits, occupancies
+from pymc_dshdp.typing import Result
 
 __all__ = ["Summary", "summary", "transitions_frame"]
 
@@ -152,7 +153,7 @@ class Summary(Report):
         return pd.DataFrame(columns, shown.index)
 
 
-def summary(idata, *, states=None, prob=None):
+def summary(idata: Result, *, states: str | None = None, prob: float | None = None) -> Summary:
     """Summarise a result: how many states, what each is, how long it lasts, what follows it.
 
     Parameters

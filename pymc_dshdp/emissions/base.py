@@ -21,7 +21,7 @@ SCALES = {
 }
 """Scales on which a family returns its draws, with the transform whose values they are."""
 
-_families = []
+_families: list["Family"] = []
 
 
 class Parameter(NamedTuple):
@@ -68,9 +68,9 @@ class Family:
         What ``requires`` says where it does not depend on shapes.
     """
 
-    likelihood = None
-    parameters = ()
-    data_parameters = ()
+    likelihood: type | None = None
+    parameters: tuple[Parameter, ...] = ()
+    data_parameters: tuple[int, ...] = ()
     several_columns = True
     core_time = 0
     requirement = "must be finite"

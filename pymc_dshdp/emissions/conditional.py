@@ -10,7 +10,7 @@ import numpy as np
 
 __all__ = ["Conditional", "conditionals", "register_conditional"]
 
-_conditionals = []
+_conditionals: list["Conditional"] = []
 
 
 class Conditional:
@@ -29,9 +29,9 @@ class Conditional:
         Positions of parameters that belong to the data.
     """
 
-    likelihood = None
-    moving = ()
-    data_parameters = ()
+    likelihood: type | None = None
+    moving: tuple[int, ...] = ()
+    data_parameters: tuple[int, ...] = ()
     core_time = 0
     requirement = "must be finite"
 

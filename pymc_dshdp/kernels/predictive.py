@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 from numba.extending import overload, register_jitable
 
-_IMPLEMENTATIONS = {}
+_IMPLEMENTATIONS: dict[type, tuple] = {}
 
 
 def log_predictive(emission, t, active, n, with_empty, out):

@@ -1,10 +1,14 @@
 """PyMC's order of arguments: results first, the model by keyword or from the context."""
 
 import functools
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
 import pymc as pm
 
 __all__ = ["model_in_context", "results_first"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def model_in_context(model: pm.Model | None) -> pm.Model:
@@ -27,7 +31,7 @@ def model_in_context(model: pm.Model | None) -> pm.Model:
     return model
 
 
-def results_first(function):
+def results_first(function: Function) -> Function:
     """Refuse a model in the place of the result, before Python counts the arguments."""
 
     @functools.wraps(function)
@@ -40,4 +44,4 @@ def results_first(function):
             )
         return function(*args, **kwargs)
 
-    return checked
+    return cast(Function, checked)

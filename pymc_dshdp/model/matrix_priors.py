@@ -1,9 +1,14 @@
 """Functions that declare inverse-Wishart priors and switching autoregressions in a model."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
+from numpy.typing import ArrayLike
 from pytensor.graph.basic import Variable
+from pytensor.tensor.variable import TensorVariable
 
 from pymc_dshdp.distributions import HiddenPathRV
 from pymc_dshdp.distributions._common import core
@@ -15,6 +20,7 @@ from pymc_dshdp.distributions.matrices import (
 )
 from pymc_dshdp.emissions.autoregression import SwitchingVARDist
 from pymc_dshdp.graph.walks import has_op
+from pymc_dshdp.typing import Scalar, Tensor
 
 __all__ = ["MatrixNormalInverseWishart", "NormalInverseWishart", "SwitchingVAR"]
 
@@ -81,8 +87,16 @@ def _check_shape(name, label, value, *allowed):
 
 
 def NormalInverseWishart(
-    name, *, data=None, mu0=None, k0=None, S0=None, n0=None, n_states=None, dims=None
-):
+    name: str,
+    *,
+    data: np.ndarray | None = None,
+    mu0: ArrayLike | Tensor | None = None,
+    k0: Scalar | None = None,
+    S0: ArrayLike | Tensor | None = None,
+    n0: Scalar | None = None,
+    n_states: int | None = None,
+    dims: str | Sequence[str] | None = None,
+) -> tuple[TensorVariable, TensorVariable]:
     r"""Means and covariances of all states with a conjugate prior.
 
     .. math::
@@ -141,18 +155,18 @@ def NormalInverseWishart(
 
 
 def MatrixNormalInverseWishart(
-    name,
+    name: str,
     *,
-    data=None,
-    lags=1,
-    intercept=False,
-    M0=None,
-    V0=None,
-    S0=None,
-    n0=None,
-    n_states=None,
-    dims=None,
-):
+    data: np.ndarray | None = None,
+    lags: int = 1,
+    intercept: bool = False,
+    M0: ArrayLike | Tensor | None = None,
+    V0: ArrayLike | Tensor | None = None,
+    S0: ArrayLike | Tensor | None = None,
+    n0: Scalar | None = None,
+    n_states: int | None = None,
+    dims: str | Sequence[str] | None = None,
+) -> tuple[TensorVariable, TensorVariable]:
     r"""Autoregression coefficients and noise covariances of all states with a conjugate prior.
 
     .. math::
@@ -212,17 +226,17 @@ def MatrixNormalInverseWishart(
 
 
 def SwitchingVAR(
-    name,
-    A,
-    Sigma,
-    z,
+    name: str,
+    A: TensorVariable,
+    Sigma: TensorVariable,
+    z: TensorVariable,
     *,
-    observed=None,
-    lags=1,
-    intercept=False,
-    initial=None,
-    dims=None,
-):
+    observed: Any = None,
+    lags: int = 1,
+    intercept: bool = False,
+    initial: Any = None,
+    dims: str | Sequence[str] | None = None,
+) -> TensorVariable:
     r"""Vector autoregression that switches with the hidden states.
 
     .. math::

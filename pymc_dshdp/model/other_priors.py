@@ -1,11 +1,15 @@
 """The priors that the disentangled one generalises: sticky, plain and parametric."""
 
+from typing import Literal
+
 import numpy as np
 import pymc as pm
+from numpy.typing import ArrayLike
 from pytensor.graph.basic import Variable
 
 from pymc_dshdp.distributions import StickyPersistence
-from pymc_dshdp.model.priors import TransitionPrior, tag
+from pymc_dshdp.model.transition_prior import TransitionPrior, tag
+from pymc_dshdp.typing import Scalar, Tensor
 
 __all__ = ["HDP", "FixedTransitions", "StickyHDP"]
 
@@ -42,17 +46,17 @@ class StickyHDP(TransitionPrior):
 
     def __init__(
         self,
-        name,
+        name: str,
         *,
-        n_states=None,
-        dims=None,
-        gamma=None,
-        s=None,
-        phi=None,
-        alpha=None,
-        kappa0=None,
-        weights="weak-limit",
-    ):
+        n_states: int | None = None,
+        dims: str | None = None,
+        gamma: Scalar | None = None,
+        s: Scalar | None = None,
+        phi: Scalar | None = None,
+        alpha: Scalar | None = None,
+        kappa0: Scalar | None = None,
+        weights: Literal["weak-limit", "stick-breaking"] = "weak-limit",
+    ) -> None:
         super().__init__(name, n_states, dims)
         if alpha is not None or kappa0 is not None:
             s, phi = self._from_concentrations(alpha, kappa0, s, phi)
@@ -114,8 +118,15 @@ class HDP(TransitionPrior):
     """
 
     def __init__(
-        self, name, *, n_states=None, dims=None, gamma=None, alpha=None, weights="weak-limit"
-    ):
+        self,
+        name: str,
+        *,
+        n_states: int | None = None,
+        dims: str | None = None,
+        gamma: Scalar | None = None,
+        alpha: Scalar | None = None,
+        weights: Literal["weak-limit", "stick-breaking"] = "weak-limit",
+    ) -> None:
         super().__init__(name, n_states, dims)
         gamma, alpha = self._checked("gamma", gamma), self._checked("alpha", alpha)
         self._check_distinct(gamma, alpha)
@@ -157,14 +168,14 @@ class FixedTransitions(TransitionPrior):
 
     def __init__(
         self,
-        name,
+        name: str,
         *,
-        n_states=None,
-        dims=None,
-        concentration=1.0,
-        initial_concentration=1.0,
-        kappa=None,
-    ):
+        n_states: int | None = None,
+        dims: str | None = None,
+        concentration: ArrayLike = 1.0,
+        initial_concentration: ArrayLike = 1.0,
+        kappa: ArrayLike | Tensor | None = None,
+    ) -> None:
         super().__init__(name, n_states, dims)
         L = self.n_states
         rows = self._concentrations("concentration", concentration, (L, L))

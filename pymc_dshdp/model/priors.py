@@ -1,286 +1,18 @@
-"""Priors on the transitions of a hidden Markov model, declared in a ``pm.Model``."""
+"""The disentangled sticky HDP-HMM prior, declared in a ``pm.Model``."""
 
-import numpy as np
+from typing import Literal
+
 import pymc as pm
-import pytensor.tensor as pt
+from numpy.typing import ArrayLike
 from pytensor.graph.basic import Variable
 
 from pymc_dshdp.distributions import (
     SelfPersistence,
-    StickFractions,
-    SymmetricWeights,
-    TransitionRows,
-    stick_breaking_weights,
 )
-from pymc_dshdp.graph.walks import depends_on_random_variables, support
+from pymc_dshdp.model.transition_prior import TransitionPrior
+from pymc_dshdp.typing import Scalar, Tensor
 
-__all__ = ["DSHDP", "TransitionPrior"]
-
-WEIGHTS = ("weak-limit", "stick-breaking")
-
-
-def tag(rv, name, role):
-    """Mark a variable as part of a prior; plain strings survive cloning, copying and pickling."""
-    rv.tag.dshdp = (name, role)
-    return rv
-
-
-def _state_dims(model, name, n_states, dims):
-    """Resolve (dim, dim_to, L) and the coordinates that are missing, by name."""
-    if (n_states is None) == (dims is None):
-        raise ValueError(
-            f"{name}: give exactly one of n_states (an integer) and dims (the name of a model "
-            f"coordinate); received n_states={n_states!r}, dims={dims!r}"
-        )
-    if dims is None:
-        if isinstance(n_states, bool) or not isinstance(n_states, (int, np.integer)):
-            raise TypeError(f"{name}: n_states must be an integer, received {n_states!r}")
-        if n_states < 2:
-            raise ValueError(f"{name}: n_states must be at least 2, received {n_states}")
-        dim = f"{name}_state"
-        missing = {dim: np.arange(n_states)}
-    else:
-        if isinstance(dims, (tuple, list)) and len(dims) == 1:
-            [dims] = dims
-        if not isinstance(dims, str):
-            raise TypeError(f"{name}: dims must name one dimension, received {dims!r}")
-        if dims not in model.coords or model.coords[dims] is None:
-            raise ValueError(
-                f"{name}: dims={dims!r} is not a coordinate of the model; declare it with "
-                f"pm.Model(coords={{{dims!r}: range(20)}}) or use n_states=20"
-            )
-        dim = dims
-        missing = {}
-        n_states = len(model.coords[dim])
-        if n_states < 2:
-            raise ValueError(
-                f"{name}: the coordinate {dim!r} must have at least 2 states, received {n_states}"
-            )
-    dim_to = f"{dim}_to"
-    if dim_to not in model.coords:
-        missing[dim_to] = missing[dim] if dim in missing else model.coords[dim]
-    elif len(model.coords[dim_to]) != n_states:
-        raise ValueError(
-            f"{name}: the coordinate {dim_to!r} must have the {n_states} entries of {dim!r}, "
-            f"received {len(model.coords[dim_to])}"
-        )
-    return dim, dim_to, int(n_states), missing
-
-
-class TransitionPrior:
-    """What the priors share: names, dimensions, and checking and declaring hyperparameters.
-
-    Every argument is checked before anything is declared, so that a refused prior leaves the
-    model as it was.
-
-    Attributes
-    ----------
-    name : str
-        With that of the model around it: ``rat1::hmm`` in ``pm.Model(name="rat1")``.
-    n_states : int
-        L.
-    dims : tuple of str
-        (state, state_to).
-    gamma, alpha : scalar tensors
-    beta : tensor of shape (L,)
-    kappa : tensor of shape (L,), (T, L) or (n_sequences, T, L)
-    phi, eta : scalar tensors
-    rho : tuple of two scalar tensors
-        (rho1, rho2).
-    weights : str
-        As given.
-    fractions : tensor of shape (L - 1,)
-        Stick fractions v.
-    recorded_kappa : tensor
-        The named variable that the draws of kappa, or its mean over time, are kept in.
-    pi_bar : tensor of shape (L, L)
-    pi_init : tensor of shape (L,)
-
-    Notes
-    -----
-    What a prior does not have is None.
-    """
-
-    gamma = alpha = beta = kappa = phi = eta = rho = weights = fractions = None
-    recorded_kappa = None
-
-    def __init__(self, name, n_states, dims):
-        if not isinstance(name, str) or not name:
-            raise TypeError(f"name must be a non-empty string, received {name!r}")
-        context = pm.modelcontext(None)
-        self.name = context.name_for(name)
-        self.model = context.root
-        dim, dim_to, self.n_states, self._missing_coords = _state_dims(
-            self.model, self.name, n_states, dims
-        )
-        self.dims = (dim, dim_to)
-
-    def __repr__(self):
-        return f"{type(self).__name__}({self.name!r}, n_states={self.n_states})"
-
-    def _name(self, role):
-        return f"{self.name}_{role}"
-
-    def _checked(self, role, given, upper=np.inf):
-        """Check a scalar in (0, upper): None for the default, a number or a random variable."""
-        if given is None:
-            return None
-        where = f"{self.name}: {role}"
-        bounds = "positive and finite" if upper == np.inf else f"in (0, {upper:g})"
-        if not isinstance(given, Variable):
-            try:
-                number = float(given)
-            except (TypeError, ValueError):
-                raise TypeError(
-                    f"{where} must be a number or a random variable, received {given!r}"
-                ) from None
-            if not (0.0 < number < upper):
-                raise ValueError(f"{where} must be {bounds}, received {number:g}")
-            return pt.constant(number, dtype="floatX")
-        if given.type.ndim != 0:
-            raise ValueError(f"{where} must be a scalar, received {given.type.ndim} dimensions")
-        if given in self.model.free_RVs:
-            if hasattr(given.tag, "dshdp"):
-                raise ValueError(
-                    f"{where}={given.name!r} already belongs to the prior "
-                    f"{given.tag.dshdp[0]!r}; each prior needs its own variable"
-                )
-            if not given.dtype.startswith("float"):
-                raise TypeError(
-                    f"{where}={given.name!r} must be continuous, received dtype {given.dtype}"
-                )
-            low, high = support(self.model, given)
-            if not (low >= 0.0 and high <= upper):
-                raise ValueError(
-                    f"{where}={given.name!r} must have its support inside (0, {upper:g}), received "
-                    f"support ({low:.3g}, {high:.3g}); use for example pm.Gamma, pm.Uniform or "
-                    "pm.Truncated with these bounds"
-                )
-        elif depends_on_random_variables([given]):
-            raise ValueError(
-                f"{where} must not be an expression of random variables, received {given}; declare "
-                f"{role} itself as a random variable, {role}=pm.Gamma(...), say"
-            )
-        return given
-
-    def _check_distinct(self, *checked):
-        given = [v for v in checked if v in self.model.free_RVs]
-        if len(set(given)) < len(given):
-            raise ValueError(
-                f"{self.name}: each hyperparameter needs a variable of its own, received "
-                f"{[v.name for v in given]}"
-            )
-
-    def _declared(self, role, checked, default, tagged=None):
-        """Declare the default of a hyperparameter that was not given; tag the variable."""
-        variable = default(self._name(role)) if checked is None else checked
-        if variable in self.model.free_RVs:
-            tag(variable, self.name, tagged or role)
-        return variable
-
-    def _check_weights(self, weights):
-        if weights not in WEIGHTS:
-            raise ValueError(f"{self.name}: weights must be one of {WEIGHTS}, received {weights!r}")
-
-    def _declare_coords(self):
-        for dim, values in self._missing_coords.items():
-            self.model.add_coord(dim, values)
-
-    def _declare_gamma(self, gamma):
-        self.gamma = self._declared("gamma", gamma, lambda n: pm.Gamma(n, 2.0, 1.0))
-
-    def _declare_alpha(self, alpha):
-        self.alpha = self._declared("alpha", alpha, lambda n: pm.Gamma(n, 1.0, 0.01))
-
-    def _declare_weights(self, weights):
-        dim, self.weights = self.dims[0], weights
-        if weights == "weak-limit":
-            self.beta = SymmetricWeights(
-                self._name("beta"), self.gamma, self.n_states, dims=dim, default_transform=None
-            )
-        else:
-            stick = f"{dim}_stick"
-            if stick not in self.model.coords:
-                self.model.add_coord(stick, self.model.coords[dim][:-1])
-            self.fractions = StickFractions(
-                self._name("v"), self.gamma, shape=self.n_states - 1, dims=stick
-            )
-            self.beta = pm.Deterministic(
-                self._name("beta"), stick_breaking_weights(self.fractions), dims=dim
-            )
-
-    def _no_persistence(self):
-        return pt.constant(np.zeros(self.n_states), dtype="floatX")
-
-    def _checked_kappa(self, kappa):
-        where, L = f"{self.name}: kappa", self.n_states
-        shapes = f"({L},), or (T, {L}) to vary with time"
-        shape_error = f"{where} must be a scalar or have shape {shapes}; received "
-        if not isinstance(kappa, Variable):
-            kappa = np.asarray(kappa, dtype="float64")
-            if kappa.ndim > 3 or (kappa.ndim and kappa.shape[-1] != L):
-                raise ValueError(f"{shape_error}shape {kappa.shape}")
-            if not np.all((kappa >= 0.0) & (kappa < 1.0)):
-                raise ValueError(f"{where} must be in [0, 1), received {kappa}")
-            full = kappa if kappa.ndim else np.full(L, kappa)
-            return pt.constant(full.copy(), dtype="floatX")
-        if kappa.type.ndim > 3:
-            raise ValueError(f"{shape_error}{kappa.type.ndim} dimensions")
-        if kappa.type.ndim == 0:
-            return pt.full((L,), kappa)
-        if kappa.type.shape[-1] not in (None, L):
-            raise ValueError(f"{shape_error}shape {kappa.type.shape}")
-        if kappa in self.model.free_RVs and kappa.type.ndim == 1:
-            self._check_unit_support(where, kappa)
-        return kappa
-
-    def _check_unit_support(self, where, kappa):
-        transform = self.model.rvs_to_transforms[kappa]
-        elementwise = (
-            transform is None
-            or transform.log_jac_det(kappa, *kappa.owner.inputs).type.ndim == kappa.type.ndim
-        )
-        low, high = support(self.model, kappa) if elementwise else (np.nan, np.nan)
-        if not (low >= 0.0 and high <= 1.0):
-            raise ValueError(
-                f"{where}={kappa.name!r} must have independent components with support in "
-                f"(0, 1), received support ({low:.3g}, {high:.3g}) and transform {transform}; "
-                "use for example pm.Beta"
-            )
-
-    def _declare_kappa(self, kappa):
-        """Take a kappa; ``GridRhoStep`` draws independent free components."""
-        self.kappa = kappa
-        name = self._name("kappa" if kappa.type.ndim == 1 else "kappa_mean")
-        self.recorded_kappa = kappa
-        if self.model.named_vars.get(name) is not kappa:
-            over_time = list(range(kappa.type.ndim - 1))
-            mean = kappa.mean(over_time) if over_time else kappa
-            self.recorded_kappa = pm.Deterministic(name, mean, dims=self.dims[0])
-        if kappa in self.model.free_RVs and kappa.owner.op.ndim_supp == 0 and kappa.type.ndim == 1:
-            tag(kappa, self.name, "kappa")
-
-    def _declare_rows(self, alpha=None, beta=None, initial=None):
-        alpha = self.alpha if alpha is None else alpha
-        beta = self.beta if beta is None else beta
-        self.pi_bar = TransitionRows(
-            self._name("pi_bar"),
-            alpha,
-            beta,
-            shape=(self.n_states, self.n_states),
-            dims=self.dims,
-            default_transform=None,
-        )
-        tag(self.pi_bar, self.name, "pi_bar")
-        self.pi_init = TransitionRows(
-            self._name("pi_init"),
-            alpha,
-            beta if initial is None else initial,
-            shape=self.n_states,
-            dims=self.dims[0],
-            default_transform=None,
-        )
-        tag(self.pi_init, self.name, "pi_init")
+__all__ = ["DSHDP"]
 
 
 class DSHDP(TransitionPrior):
@@ -343,18 +75,18 @@ class DSHDP(TransitionPrior):
 
     def __init__(
         self,
-        name,
+        name: str,
         *,
-        n_states=None,
-        dims=None,
-        gamma=None,
-        alpha=None,
-        phi=None,
-        eta=None,
-        rho=None,
-        kappa=None,
-        weights="weak-limit",
-    ):
+        n_states: int | None = None,
+        dims: str | None = None,
+        gamma: Scalar | None = None,
+        alpha: Scalar | None = None,
+        phi: Scalar | None = None,
+        eta: Scalar | None = None,
+        rho: tuple[Scalar, Scalar] | None = None,
+        kappa: ArrayLike | Tensor | None = None,
+        weights: Literal["weak-limit", "stick-breaking"] = "weak-limit",
+    ) -> None:
         super().__init__(name, n_states, dims)
         given = {"phi": phi, "eta": eta, "rho": rho, "kappa": kappa}
         given = {key: value for key, value in given.items() if value is not None}

@@ -1,17 +1,21 @@
 """The hidden states, declared in a ``pm.Model``."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
+from numpy.typing import ArrayLike
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant, Variable
+from pytensor.tensor.variable import TensorVariable
 
 from pymc_dshdp.distributions import HiddenPath
 from pymc_dshdp.distributions.path import UNKNOWN
-from pymc_dshdp.model.priors import TransitionPrior, tag
 from pymc_dshdp.model.record import StatesRecord
+from pymc_dshdp.model.transition_prior import TransitionPrior, tag
+from pymc_dshdp.typing import Tensor
 
 __all__ = ["HiddenStates"]
 
@@ -197,17 +201,17 @@ def _initial_array(name, path, n_states, shape, known):
 
 
 def HiddenStates(
-    name,
-    prior,
+    name: str,
+    prior: TransitionPrior,
     *,
-    length=None,
-    dims=None,
-    lengths=None,
-    shape=None,
-    known=None,
-    observed=None,
-    initial_states=None,
-):
+    length: int | Tensor | None = None,
+    dims: str | Sequence[str] | None = None,
+    lengths: Sequence[int] | np.ndarray | None = None,
+    shape: Sequence[int | Tensor] | None = None,
+    known: Mapping[Any, int] | None = None,
+    observed: ArrayLike | None = None,
+    initial_states: ArrayLike | None = None,
+) -> TensorVariable:
     """Hidden states z of a hidden Markov model with the given transition prior.
 
     Use the result as an integer index: ``rate[z]`` has the shape of ``z``. The auxiliary w_t of the

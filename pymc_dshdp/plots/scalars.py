@@ -1,12 +1,18 @@
 """Pictures of single numbers: hyperparameters and the number of occupied states."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import pymc as pm
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from pymc_dshdp._compat import group
 from pymc_dshdp.analysis.result import find_hidden, read_posterior, read_records
 from pymc_dshdp.kernels.segmentations import occupancies
 from pymc_dshdp.plots.style import COLOURS, axes
+from pymc_dshdp.typing import Result
 
 __all__ = ["plot_hyperparameters", "plot_occupied"]
 
@@ -14,7 +20,13 @@ ROLES = ("gamma", "alpha", "s", "phi", "eta")
 PRIOR_DRAWS = 4000
 
 
-def plot_hyperparameters(idata, *, model=None, var_names=None, ax=None):
+def plot_hyperparameters(
+    idata: Result,
+    *,
+    model: pm.Model | None = None,
+    var_names: Sequence[str] | None = None,
+    ax: Axes | None = None,
+) -> Any:
     """Draw the posterior of hyperparameters over their prior.
 
     Parameters
@@ -99,7 +111,7 @@ def _prior_draws(idata, model, names):
     return {name: prior[name].values.ravel() for name in names if name in prior}
 
 
-def plot_occupied(idata, *, states=None, ax=None):
+def plot_occupied(idata: Result, *, states: str | None = None, ax: Axes | None = None) -> Axes:
     """Draw the number of occupied states of every draw, by chain, and its distribution.
 
     Parameters
@@ -128,9 +140,9 @@ def plot_occupied(idata, *, states=None, ax=None):
     if hidden.n_states <= high + 1:
         ax.axhline(hidden.n_states, color="black", ls="--", lw=1)
         ax.set_ylim(low - 0.8, hidden.n_states + 0.8)
-    ax.yaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
+    ax.yaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     ax.set(xlabel="draw", ylabel="occupied states", xlim=(0, max(1, occupied.shape[1] - 1)))
-    side = ax.inset_axes([1.01, 0.0, 0.13, 1.0], sharey=ax)
+    side = ax.inset_axes((1.01, 0.0, 0.13, 1.0), sharey=ax)
     numbers = np.arange(low, high + 1)
     share = [(occupied == k).mean() for k in numbers]
     side.barh(numbers, share, height=0.8, color="0.6")

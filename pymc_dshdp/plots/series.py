@@ -1,7 +1,11 @@
 """Pictures over time: data and states, states of every draw, forecasts."""
 
+from typing import Any
+
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
+from numpy.typing import ArrayLike
 
 from pymc_dshdp._compat import group
 from pymc_dshdp.analysis.decode import state_probabilities
@@ -13,6 +17,7 @@ from pymc_dshdp.plots.style import (
     legend_of_states,
     state_colours,
 )
+from pymc_dshdp.typing import Result
 
 __all__ = ["plot_forecast", "plot_raster", "plot_series"]
 
@@ -21,7 +26,14 @@ ROWS = 400
 LINES = 8  # of several series, more are drawn as an image
 
 
-def plot_series(idata, data=None, *, states=None, sequence=0, ax=None):
+def plot_series(
+    idata: Result,
+    data: ArrayLike | xr.DataArray | None = None,
+    *,
+    states: str | None = None,
+    sequence: int = 0,
+    ax: Axes | None = None,
+) -> Any:
     """Draw the data in the colours of their states, over the states' posterior probabilities.
 
     A point has the colour of its most probable state; the band below shows the probabilities of
@@ -63,7 +75,7 @@ def plot_series(idata, data=None, *, states=None, sequence=0, ax=None):
     best = colours[probabilities.argmax(axis=1)]
     _draw_data(ax, times, values, best)
     ax.set(xlabel=label, ylabel=name)
-    band = ax.inset_axes([0.0, 0.0, 1.0, 0.16], sharex=ax)
+    band = ax.inset_axes((0.0, 0.0, 1.0, 0.16), sharex=ax)
     edges = np.linspace(0, len(times), min(len(times), COLUMNS) + 1).astype(int)[:-1]
     shares = np.add.reduceat(probabilities, edges) / np.diff(np.append(edges, len(times)))[:, None]
     used = shares.max(axis=0) > 0
@@ -175,7 +187,9 @@ def _times(hidden, at):
     return np.arange(size), "time"
 
 
-def plot_raster(idata, *, states=None, sequence=0, ax=None):
+def plot_raster(
+    idata: Result, *, states: str | None = None, sequence: int = 0, ax: Axes | None = None
+) -> Axes:
     """Draw the states of evenly spaced draws of every chain as rows of colours.
 
     Chains that found different segmentations, and times at which draws differ, are seen at once.
@@ -218,7 +232,12 @@ def plot_raster(idata, *, states=None, sequence=0, ax=None):
     return ax
 
 
-def plot_forecast(forecast, observed=None, *, ax=None):
+def plot_forecast(
+    forecast: xr.Dataset,
+    observed: ArrayLike | xr.DataArray | None = None,
+    *,
+    ax: Axes | None = None,
+) -> Any:
     """Draw a forecast as a fan of its 50%, 80% and 95% central intervals around the median.
 
     Parameters

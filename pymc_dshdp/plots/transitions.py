@@ -1,11 +1,15 @@
 """Pictures of how states follow each other and how long they last."""
 
+from typing import Any
+
 import numpy as np
+from matplotlib.axes import Axes
 
 from pymc_dshdp.analysis.consensus import thinned
 from pymc_dshdp.analysis.result import find_hidden, find_prior
 from pymc_dshdp.analysis.summaries import central_levels, transitions_frame
 from pymc_dshdp.plots.style import aligned_states, axes, state_colours
+from pymc_dshdp.typing import Result
 
 __all__ = ["plot_coassignment", "plot_dwell_times", "plot_transitions"]
 
@@ -15,7 +19,7 @@ WITH_INTERVALS = 6  # states, up to which a transition matrix has room for them
 WITH_NUMBERS = 12
 
 
-def plot_coassignment(idata, *, states=None, ax=None):
+def plot_coassignment(idata: Result, *, states: str | None = None, ax: Axes | None = None) -> Axes:
     """Draw the posterior probability that two times are in the same state.
 
     It does not depend on the numbering. At most 400 evenly spaced times are compared.
@@ -35,7 +39,8 @@ def plot_coassignment(idata, *, states=None, ax=None):
     paths = hidden.paths()
     T = paths.shape[1]
     grid = (np.arange(min(T, GRID)) * T) // min(T, GRID)
-    some = paths[thinned(*hidden.z.shape[:2], GRID).ravel()][:, grid]
+    chains, draws = hidden.z.shape[:2]
+    some = paths[thinned(chains, draws, GRID).ravel()][:, grid]
     together = np.zeros((len(grid), len(grid)))
     for path in some:
         together += path[:, None] == path[None, :]
@@ -48,7 +53,9 @@ def plot_coassignment(idata, *, states=None, ax=None):
     return ax
 
 
-def plot_transitions(idata, *, states=None, prob=None, ax=None):
+def plot_transitions(
+    idata: Result, *, states: str | None = None, prob: float | None = None, ax: Axes | None = None
+) -> Any:
     """Draw the posterior mean of the transition matrix between the main states.
 
     Each row is over the draws that occupy its state. Up to 6 states with intervals, up to 12 with
@@ -96,7 +103,9 @@ def plot_transitions(idata, *, states=None, prob=None, ax=None):
     return ax
 
 
-def plot_dwell_times(idata, *, label=None, states=None, ax=None):
+def plot_dwell_times(
+    idata: Result, *, label: Any = None, states: str | None = None, ax: Axes | None = None
+) -> Any:
     """Draw how long the states last, against the geometric distribution that the model implies.
 
     The histogram is of the runs of the state in the posterior draws, those cut by the ends of the

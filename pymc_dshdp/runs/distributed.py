@@ -3,6 +3,8 @@
 import time
 import uuid
 import warnings
+from collections.abc import Sequence
+from typing import Any
 
 import cloudpickle
 import pymc as pm
@@ -31,21 +33,21 @@ REPORT_SECONDS = 0.5
 
 
 def sample_distributed(
-    draws=1000,
+    draws: int = 1000,
     *,
-    client,
-    model=None,
-    tune=None,
-    chains=4,
-    random_seed=None,
-    step=None,
-    initvals=None,
-    var_names=None,
-    compile_kwargs=None,
-    discard_tuned_samples=True,
-    progressbar=True,
-    **step_kwargs,
-):
+    client: Any,
+    model: pm.Model | None = None,
+    tune: int | None = None,
+    chains: int = 4,
+    random_seed: Any = None,
+    step: Any = None,
+    initvals: Any = None,
+    var_names: Sequence[str] | None = None,
+    compile_kwargs: dict[str, Any] | None = None,
+    discard_tuned_samples: bool = True,
+    progressbar: bool = True,
+    **step_kwargs: Any,
+) -> Any:
     """Sample one chain per task on a dask cluster.
 
     The draws are those of ``pm.sample`` with the same arguments and seed on one machine: model,

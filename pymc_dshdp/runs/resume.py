@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import time
 from concurrent.futures import ProcessPoolExecutor, wait
+from typing import Any
 
 import cloudpickle
 import numpy as np
@@ -31,8 +32,15 @@ OF_SAMPLE = set(inspect.signature(pm.sample).parameters) - {"kwargs"}
 
 @results_first
 def continue_sampling(
-    run, *, model=None, draws=1000, step=None, start=None, random_seed=None, **kwargs
-):
+    run: Any,
+    *,
+    model: pm.Model | None = None,
+    draws: int = 1000,
+    step: Any = None,
+    start: Any = None,
+    random_seed: Any = None,
+    **kwargs: Any,
+) -> Any:
     """Go on with a run of ``pm.sample``.
 
     *From a* ``ZarrTrace`` (or its path), bit for bit: 30 draws and 30 more are the 60 of one run.

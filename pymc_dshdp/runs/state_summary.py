@@ -78,7 +78,9 @@ class StateSummary:
     only when that continues the first.
     """
 
-    def __init__(self, *, model=None, every=10, states=None):
+    def __init__(
+        self, *, model: pm.Model | None = None, every: int = 10, states: str | None = None
+    ) -> None:
         model = model_in_context(model)
         if isinstance(every, bool) or not isinstance(every, (int, np.integer)) or every < 1:
             raise ValueError(f"every must be a positive integer, received {every!r}")
@@ -106,7 +108,7 @@ class StateSummary:
         variables = model.replace_rvs_by_values(model.unobserved_RVs)
         self._template = NDArray(model=model, vars=variables, test_point=start)
         self._template.var_dtypes |= storage_dtypes(model)
-        self._chains = {}
+        self._chains: dict = {}
 
     def __repr__(self):
         seen = ", ".join(f"{c}: {chain.draws:,}" for c, chain in sorted(self._chains.items()))

@@ -167,7 +167,7 @@ class ZarrTrace(backend.ZarrTrace):
     that you trust.
     """
 
-    def __init__(self, path, *, draws_per_chunk=10):
+    def __init__(self, path: str | os.PathLike[str], *, draws_per_chunk: int = 10) -> None:
         chunk = positive("draws_per_chunk", draws_per_chunk)
         zarr = _zarr()
         if os.path.exists(path):

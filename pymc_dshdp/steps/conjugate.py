@@ -1,7 +1,10 @@
 """Emission parameters drawn exactly from their conjugate conditionals."""
 
 import logging
+from collections.abc import Sequence
+from typing import Any
 
+import pymc as pm
 from pymc.model import modelcontext
 from pymc.step_methods.compound import Competence, StepMethodState
 from pymc.step_methods.state import dataclass_state
@@ -13,6 +16,7 @@ from pymc_dshdp.graph.walks import has_op
 from pymc_dshdp.likelihood.conjugate import NotConjugate
 from pymc_dshdp.likelihood.regression import find_closed_form
 from pymc_dshdp.steps._common import model_of, rehearse
+from pymc_dshdp.typing import Point, RandomSource, Tensor
 
 __all__ = ["ConjugateStep"]
 
@@ -63,19 +67,19 @@ class ConjugateStep(ChainStep):
     """
 
     name = "conjugate"
-    stats_dtypes_shapes = {}
+    stats_dtypes_shapes: dict = {}
     _state_class = ConjugateStepState
 
     def __init__(
         self,
-        vars,
+        vars: Sequence[Tensor],
         *,
-        model=None,
-        rng=None,
-        initial_point=None,
-        compile_kwargs=None,
-        blocked=True,
-    ):
+        model: pm.Model | None = None,
+        rng: RandomSource = None,
+        initial_point: Point | None = None,
+        compile_kwargs: dict[str, Any] | None = None,
+        blocked: bool = True,
+    ) -> None:
         model = modelcontext(model)
         values = get_value_vars_from_user_vars(vars, model)
         self._terms = [match.term(model) for match in _matches(model, values)]

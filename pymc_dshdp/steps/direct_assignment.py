@@ -1,8 +1,11 @@
 """The direct assignment sampler: states one time point at a time, the rows integrated out."""
 
+from collections.abc import Sequence
 from dataclasses import field
+from typing import Any, Literal
 
 import numpy as np
+import pymc as pm
 from pymc.stats.convergence import SamplerWarning
 from pymc.step_methods.compound import Competence
 from pymc.step_methods.state import dataclass_state
@@ -16,6 +19,7 @@ from pymc_dshdp.steps._common import rehearse
 from pymc_dshdp.steps.collapsed import KeptEmission, find_collapsed
 from pymc_dshdp.steps.impossible import raise_impossible
 from pymc_dshdp.steps.states import PriorSampler, StatesStep, StatesStepState
+from pymc_dshdp.typing import Point, RandomSource, Tensor
 
 __all__ = ["DSBlockGibbs"]
 
@@ -188,7 +192,7 @@ class DSBlockGibbs(StatesStep):
     """
 
     name = "ds_block_gibbs"
-    stats_dtypes_shapes = {
+    stats_dtypes_shapes: dict = {
         "n_occupied": (np.int64, []),
         "moved": (np.int64, []),
         "births": (np.int64, []),
@@ -200,16 +204,16 @@ class DSBlockGibbs(StatesStep):
 
     def __init__(
         self,
-        vars,
+        vars: Sequence[Tensor],
         *,
-        collapse="auto",
-        scan="sequential",
-        model=None,
-        rng=None,
-        initial_point=None,
-        compile_kwargs=None,
-        blocked=True,
-    ):
+        collapse: Literal["auto", False] = "auto",
+        scan: Literal["sequential", "random"] = "sequential",
+        model: pm.Model | None = None,
+        rng: RandomSource = None,
+        initial_point: Point | None = None,
+        compile_kwargs: dict[str, Any] | None = None,
+        blocked: bool = True,
+    ) -> None:
         if not (isinstance(collapse, str) and collapse == "auto") and collapse is not False:
             raise ValueError(f'collapse must be "auto" or False, received {collapse!r}')
         if scan not in SCANS:

@@ -1,8 +1,11 @@
 """Self-persistence: (phi, eta) from a grid, made exact, and kappa."""
 
+from collections.abc import Sequence
 from dataclasses import field
+from typing import Any
 
 import numpy as np
+import pymc as pm
 from pymc.exceptions import SamplingError
 from pymc.model import modelcontext
 from pymc.step_methods.compound import Competence, StepMethodState
@@ -20,6 +23,7 @@ from pymc_dshdp.graph.walks import has_op, role_of, support
 from pymc_dshdp.kernels import persistence as kernels
 from pymc_dshdp.kernels.slice import slice_sample
 from pymc_dshdp.steps._common import PathReader, rehearse, select_priors
+from pymc_dshdp.typing import Point, RandomSource, Tensor
 
 __all__ = ["GridRhoStep"]
 
@@ -189,21 +193,21 @@ class GridRhoStep(ChainStep):
     """
 
     name = "grid_rho"
-    stats_dtypes_shapes = {"rho_accepted": (bool, [])}
+    stats_dtypes_shapes: dict = {"rho_accepted": (bool, [])}
     _state_class = GridRhoStepState
 
     def __init__(
         self,
-        vars,
+        vars: Sequence[Tensor],
         *,
-        grid=None,
-        refine=True,
-        model=None,
-        rng=None,
-        initial_point=None,
-        compile_kwargs=None,
-        blocked=True,
-    ):
+        grid: tuple[int, int] | None = None,
+        refine: bool = True,
+        model: pm.Model | None = None,
+        rng: RandomSource = None,
+        initial_point: Point | None = None,
+        compile_kwargs: dict[str, Any] | None = None,
+        blocked: bool = True,
+    ) -> None:
         model = modelcontext(model)
         if not isinstance(refine, (bool, np.bool_)):
             raise TypeError(f"refine must be True or False, received {refine!r}")

@@ -1,6 +1,10 @@
 """NUTS on the full conditional of its variables, with a metric that knows the states."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
+import pymc as pm
 import pytensor
 from pymc.exceptions import SamplingError
 from pymc.model import modelcontext
@@ -23,6 +27,7 @@ from pymc_dshdp.steps.metric import StateMetric
 from pymc_dshdp.steps.state_blocks import StateBlocks
 from pymc_dshdp.steps.state_statistics import StateStatistics
 from pymc_dshdp.steps.vacant import VacantUnits
+from pymc_dshdp.typing import Point, RandomSource, Tensor
 
 __all__ = ["ConditionalNUTS"]
 
@@ -78,17 +83,17 @@ class ConditionalNUTS(NUTS):
 
     def __init__(
         self,
-        vars,
+        vars: Sequence[Tensor],
         *,
-        model=None,
-        initial_point=None,
-        compile_kwargs=None,
-        dtype=None,
-        potential=None,
-        scaling=None,
-        rng=None,
-        **kwargs,
-    ):
+        model: pm.Model | None = None,
+        initial_point: Point | None = None,
+        compile_kwargs: dict[str, Any] | None = None,
+        dtype: Any = None,
+        potential: Any = None,
+        scaling: Any = None,
+        rng: RandomSource = None,
+        **kwargs: Any,
+    ) -> None:
         model = modelcontext(model)
         values = get_value_vars_from_user_vars(vars, model)
         discrete = [v.name for v in values if v.dtype not in continuous_types]

@@ -1,8 +1,11 @@
 """Emission parameters without a conjugate prior, slice-sampled one by one given the states."""
 
 import logging
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import pymc as pm
 from pymc.model import modelcontext
 from pymc.step_methods.compound import Competence, StepMethodState
 from pymc.step_methods.state import dataclass_state
@@ -12,6 +15,7 @@ from pymc.vartypes import continuous_types
 from pymc_dshdp._compat import ChainStep
 from pymc_dshdp.likelihood.conditional import ConditionalTerm, NotConditional, find_conditional
 from pymc_dshdp.steps._common import model_of, rehearse
+from pymc_dshdp.typing import Point, RandomSource, Tensor
 
 __all__ = ["SliceEmissionStep"]
 
@@ -72,19 +76,19 @@ class SliceEmissionStep(ChainStep):
     """
 
     name = "slice_emission"
-    stats_dtypes_shapes = {}
+    stats_dtypes_shapes: dict = {}
     _state_class = SliceEmissionStepState
 
     def __init__(
         self,
-        vars,
+        vars: Sequence[Tensor],
         *,
-        model=None,
-        rng=None,
-        initial_point=None,
-        compile_kwargs=None,
-        blocked=True,
-    ):
+        model: pm.Model | None = None,
+        rng: RandomSource = None,
+        initial_point: Point | None = None,
+        compile_kwargs: dict[str, Any] | None = None,
+        blocked: bool = True,
+    ) -> None:
         model = modelcontext(model)
         start = model.initial_point() if initial_point is None else initial_point
         self._terms = []

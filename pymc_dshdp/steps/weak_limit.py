@@ -1,8 +1,11 @@
 """The weak-limit sampler: states by forward filtering, then the transition block."""
 
+from collections.abc import Sequence
 from dataclasses import field
+from typing import Any
 
 import numpy as np
+import pymc as pm
 from pymc.stats.convergence import SamplerWarning
 from pymc.step_methods.compound import Competence
 from pymc.step_methods.state import dataclass_state
@@ -20,6 +23,7 @@ from pymc_dshdp.graph.walks import has_op, role_of
 from pymc_dshdp.likelihood.missing import is_missing_observation
 from pymc_dshdp.steps._common import rehearse
 from pymc_dshdp.steps.states import StatesStep, StatesStepState
+from pymc_dshdp.typing import Point, RandomSource, Tensor
 
 __all__ = ["WeakLimitFFBS"]
 
@@ -124,7 +128,7 @@ class WeakLimitFFBS(StatesStep):
 
     name = "weak_limit_ffbs"
     _state_class = WeakLimitFFBSState
-    stats_dtypes_shapes = {
+    stats_dtypes_shapes: dict = {
         "n_occupied": (np.int64, []),
         "log_marginal_likelihood": (np.float64, []),
         "log_joint": (np.float64, []),
@@ -136,16 +140,16 @@ class WeakLimitFFBS(StatesStep):
 
     def __init__(
         self,
-        vars,
+        vars: Sequence[Tensor],
         *,
-        threads=1,
-        split_merge=False,
-        model=None,
-        rng=None,
-        initial_point=None,
-        compile_kwargs=None,
-        blocked=True,
-    ):
+        threads: int = 1,
+        split_merge: bool = False,
+        model: pm.Model | None = None,
+        rng: RandomSource = None,
+        initial_point: Point | None = None,
+        compile_kwargs: dict[str, Any] | None = None,
+        blocked: bool = True,
+    ) -> None:
         if isinstance(threads, bool) or not isinstance(threads, (int, np.integer)) or threads < 1:
             raise ValueError(f"threads must be a positive integer, received {threads!r}")
         if not isinstance(split_merge, (bool, np.bool_)):
