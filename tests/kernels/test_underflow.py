@@ -91,9 +91,8 @@ def in_log_space(table, initial, transitions, lengths):
 def test_against_log_space(part):
     """Normalisers, rows, smoothed rows and impossible times of 60 tables.
 
-    Fails if what has underflowed is forgotten (``lost``, or never by logarithms), if an observation
-    is called impossible because its only states have underflowed, or if the largest weight is
-    taken of all states and every sequence goes by logarithms.
+    Fails if what has underflowed is forgotten, or if an observation is called impossible because
+    its only states have underflowed.
     """
     by_logarithms = by_numbers = n_impossible = 0
     for seed in range(60 * part, 60 * part + 60):
@@ -132,7 +131,7 @@ def test_against_log_space(part):
 @pytest.mark.parametrize("seed", [3, 8, 13, 18, 0, 5, 25, 27])
 @pytest.mark.parametrize("block", [2, 7, 1000])
 def test_blocks_and_threads_change_nothing(monkeypatch, seed, block):
-    """Fails if what is lost is not carried on, or a sequence is begun again in its middle."""
+    """Fails if a sequence is begun again in its middle."""
     table, initial, transitions, lengths = problem(seed)
     n_states = len(initial)
     uniforms = np.random.default_rng(seed).random(len(table))
@@ -223,3 +222,39 @@ def test_product_of_numbers_far_apart():
         out = np.empty(6)
         log_product(x, matrix, out)
         assert_allclose(out, np.logaddexp.reduce(x[:, None] + np.log(matrix)), rtol=1e-13)
+
+
+@pytest.mark.parametrize("varies", [False, True])
+def test_what_is_lost_is_carried_from_piece_to_piece(monkeypatch, varies):
+    """Fails if the bound on what has underflowed begins anew with each piece."""
+    table, initial, transitions = escape(varies)
+    lengths, uniforms = np.array([4]), np.full(4, 0.9)
+    whole = messages.forward_filter_backward_sample(table, initial, transitions, lengths, uniforms)
+    monkeypatch.setattr(blocks, "PIECE_ELEMENTS", 3)
+    for block in (1, 2, 4):
+        monkeypatch.setattr(blocks, "BLOCK_BYTES", 24 * block)
+        path = blocks.sample_paths(
+            lambda low, high: table[low:high].copy(), 3, initial, transitions, lengths, uniforms
+        )
+        assert_array_equal(path.states, whole.states)
+        assert_allclose(path.log_marginal_likelihood, whole.log_marginal_likelihood, rtol=1e-12)
+
+
+def test_an_ordinary_sequence_does_not_go_by_logarithms():
+    """A long one, with zeros in the rows; fails if the largest weight is taken of all states."""
+    rng = np.random.default_rng(3)
+    T, n_states = 5000, 6
+    pi_bar = rows_with_zeros(rng, n_states, n_states) + np.eye(n_states)
+    transitions = Transitions(np.full((1, n_states), -np.inf), pi_bar / 2.0)
+    table = rng.normal(0.0, 3.0, (T, n_states))
+    table[:, 0] += 10.0
+    found = forward_filter(
+        table,
+        np.eye(n_states)[0],
+        transitions,
+        None,
+        np.array([T]),
+        np.empty(table.shape),
+        NO_SHIFTS,
+    )
+    assert not found.logarithms[0]
