@@ -304,5 +304,9 @@ class ConditionalTerm:
             try:
                 x = slice_sample(density, x, rng, width)
             except ValueError as error:
-                raise ValueError(f"{self.value.name!r}: {error}") from None
+                raise ValueError(
+                    f"{self.value.name!r} cannot be drawn: {error}. Where the data of a state are "
+                    "constant a scale parameter collapses to 0; give it a prior that keeps away "
+                    "from 0"
+                ) from None
         return {self.value.name: x.reshape(self._shape).astype(self.value.dtype)}
