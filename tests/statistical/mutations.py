@@ -178,7 +178,7 @@ MUTATIONS = {
     "transposed-P": Mutation(
         "backward samples with P for its transpose",
         "kernels/messages.py",
-        (("np.ascontiguousarray(transition.T)", "np.ascontiguousarray(transition)"),),
+        (("np.ascontiguousarray(P.T)", "np.ascontiguousarray(P)"),),
         f"{KERNELS} weak-limit refined",
     ),
     "stick-beyond": Mutation(
