@@ -80,7 +80,7 @@ def assert_same(one, two):
 
 def good_point(model):
     point = model.initial_point()
-    point["z"] = SEGMENTS.astype("int8")
+    point["z"] = SEGMENTS
     point["rate_log__"] = np.log([2.0, 20.0, 60.0, 9.0])
     return point
 
@@ -134,7 +134,7 @@ def test_rows_are_redrawn(step, model):
 
 def test_states_are_held_then_drawn_whole_while_tuning(step, model):
     """Fails if the hold ignores ``tune`` or never ends, or if tuning moves single states."""
-    path = np.roll(SEGMENTS, 3).astype("int8")
+    path = np.roll(SEGMENTS, 3)
     point = {**good_point(model), "z": path}
     n = 1 if step.collapse == "auto" else HELD_ITERATIONS
     step.tune, step.held = True, 0
@@ -152,7 +152,7 @@ def test_statistics(step, model):
     """Fails if moves, births or deaths are counted of another sweep, or for one another."""
     births = deaths = 0
     for path in (np.full(30, 3), np.arange(30) % 4):
-        point = {**good_point(model), "z": path.astype("int8")}
+        point = {**good_point(model), "z": path}
         for new, stats in run(step, point, 20):
             assert stats["n_occupied"] == np.unique(new["z"]).size
             assert stats["moved"] == np.count_nonzero(new["z"] != point["z"])
@@ -169,7 +169,7 @@ def test_truncation_warning_fires_once():
     """With every slot occupied the sweep goes on, and says so; fails if tuning draws count."""
     step = build(counts_model(n_states=3), rng=5)
     point = step._priors[0].start(counts_model(n_states=3).initial_point(), step.rng)
-    point = {**point, "z": SEGMENTS.astype("int8")}
+    point = {**point, "z": SEGMENTS}
     step.tune, step.held = True, step.hold
     assert all(stats["warning"] is None for _, stats in run(step, point, 5))
     step.tune = False
@@ -324,7 +324,7 @@ def test_states_are_renumbered_where_they_are_alike(make, kwargs, expected):
     transition = step._priors[0].transition
     inner, asked = transition.renumber, []
     transition.renumber = lambda *args: asked.append(True) or inner(*args)
-    point = {**model.initial_point(), "z": np.repeat([2, 3], 10).astype("int8")}
+    point = {**model.initial_point(), "z": np.repeat([2, 3], 10)}
     if "hmm_kappa_logodds__" in point:
         point["hmm_kappa_logodds__"] = np.arange(4.0)
     run(step, point, 1)
@@ -336,7 +336,7 @@ def test_kappa_goes_along_with_its_state():
     model = sticks_model()
     step = build(model, rng=8)
     step.tune = False
-    point = {**model.initial_point(), "z": np.repeat([2, 3], 10).astype("int8")}
+    point = {**model.initial_point(), "z": np.repeat([2, 3], 10)}
     point["hmm_kappa_logodds__"] = np.array([0.1, 0.2, 5.0, 6.0])
     numbers = set()
     for new, _ in run(step, point, 10):
@@ -358,7 +358,7 @@ def test_other_priors():
         model = counts_model(**kwargs)
         step = build(model, rng=4)
         step.tune = False
-        point = {**model.initial_point(), "z": SEGMENTS.astype("int8")}
+        point = {**model.initial_point(), "z": SEGMENTS}
         before = point
         point, _ = run(step, point, 20)[-1]
         changed = {n for n in point if not np.array_equal(point[n], before[n])}

@@ -63,17 +63,20 @@ class Placed(NamedTuple):
     checks : list of Check
     data : dict
         Values of the shared variables that determine the times.
+    asked : dict
+        Values of the graphs of these variables that do.
     """
 
     graph: Variable
     times: np.ndarray
     checks: list
     data: dict
+    asked: dict
 
     def without_graphs(self):
         """Return what is needed once the graphs are compiled."""
         checks = [check._replace(graph=None) for check in self.checks]
-        return self._replace(graph=None, checks=checks)
+        return self._replace(graph=None, checks=checks, asked={})
 
 
 def place(graph, z, shape, start):
@@ -119,7 +122,7 @@ def _placed(graph, z, shape, start):
             raise SeveralTimes(walk.fault(v))
     first, *rest = (t.ravel() for t in times)
     checks = [Check(c, t, whole) for (c, whole), t in zip(conditions, rest, strict=True)]
-    return Placed(graph, first, checks, walk.data)
+    return Placed(graph, first, checks, walk.data, walk.asked)
 
 
 # -- the graph that is followed -----------------------------------------------------------------
@@ -172,7 +175,9 @@ class Dependence:
     ----------
     T : int
     data : dict
-        Values of the shared variables that were asked for.
+        Values of the shared variables behind what was asked for.
+    asked : dict
+        Values of what was asked for, where they depend on shared variables.
 
     Raises
     ------
@@ -182,7 +187,7 @@ class Dependence:
 
     def __init__(self, graphs, z, shape, start):
         self.T = int(np.prod(shape))
-        self.data = {}
+        self.data, self.asked = {}, {}
         self._z, self._graphs, self._start, self._layout = z, graphs, start, shape
         self._times = {z: np.arange(self.T, dtype="int32").reshape(shape)}
         self._nodes = list(io_toposort([z], graphs))
@@ -214,10 +219,12 @@ class Dependence:
             raise SeveralTimes(f"{formula(v)} is not fixed by constants and data")
         if isinstance(v, Constant):
             return v.data
-        for shared in graph_inputs([v]):
-            if isinstance(shared, SharedVariable):
-                self.data[shared] = shared.get_value()
-        return self.data[v] if v in self.data else self._evaluated([v])[0]
+        data = {s: s.get_value() for s in graph_inputs([v]) if isinstance(s, SharedVariable)}
+        found = data[v] if v in data else self._evaluated([v])[0]
+        if data:
+            self.data |= data
+            self.asked[v] = found
+        return found
 
     def shape(self, v):
         """Shape of a variable."""

@@ -9,6 +9,7 @@ import logging
 import warnings
 
 import numpy as np
+import pytensor
 import scipy.sparse as sp
 from pymc.exceptions import SamplingError
 from pymc.pytensorf import compile as compile_pymc
@@ -251,17 +252,26 @@ class LogLikelihoodTable:
         self._times = [*(p.times for p in self._places), *self._times]
         self._adders = [_adder(p.times, self._T) for p in self._places]
         self._data = {v: x for p in self._places for v, x in p.data.items()}
+        asked = {v: x for p in self._places for v, x in p.asked.items()}
+        self._asked = list(asked.values())
+        self._ask = pytensor.function([], list(asked), mode="FAST_COMPILE") if asked else None
 
     def _refuse_other_places(self):
-        """Raise if data that say which element belongs to which time were replaced since."""
-        for shared, value in self._data.items():
-            now = shared.get_value(borrow=True)
-            if now is not value and not np.array_equal(now, value):
-                raise SamplingError(
-                    f"{shared.name!r}, which says which element of {' or '.join(self.names)} "
-                    "belongs to which time, was replaced since the step was built; build it again"
-                )
-            self._data[shared] = now
+        """Raise if data that say which element belongs to which time were replaced since.
+
+        Other data that say the same are right.
+        """
+        now = {shared: shared.get_value(borrow=True) for shared in self._data}
+        if all(now[v] is x or np.array_equal(now[v], x) for v, x in self._data.items()):
+            self._data = now
+            return
+        if not all(map(np.array_equal, self._ask(), self._asked)):
+            names = [f"{v.name!r}" for v, x in self._data.items() if not np.array_equal(now[v], x)]
+            raise SamplingError(
+                f"{' or '.join(names)}, which says which element of {' or '.join(self.names)} "
+                "belongs to which time, was replaced since the step was built; build it again"
+            )
+        self._data = now
 
     def _compile(self):
         value = self.z_value

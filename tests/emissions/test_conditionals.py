@@ -246,7 +246,9 @@ def test_density_without_an_end_is_refused(monkeypatch):
         z = hidden()
         scale = pm.HalfNormal("scale", shape=L)
         pm.Normal("y", 1.0, scale[z], observed=np.ones(T))
-    with pytest.raises(ValueError, match="'scale_log__' cannot be drawn: the density does not fall off"):
+    with pytest.raises(
+        ValueError, match="'scale_log__' cannot be drawn: the density does not fall off"
+    ):
         SliceEmissionStep([scale], model=model, rng=3)
 
 
