@@ -452,7 +452,12 @@ def caught(name, scratch):
     flags = f"{os.environ.get('PYTENSOR_FLAGS', '')},base_compiledir={scratch}".strip(",")
     done = subprocess.run(
         [sys.executable, __file__, name],
-        env={**os.environ, "PYTENSOR_FLAGS": flags, "NUMBA_OPT": "1"},  # to compile faster
+        env={
+            **os.environ,
+            "PYTENSOR_FLAGS": flags,
+            "NUMBA_OPT": "1",
+            "PYTEST_ADDOPTS": "",
+        },  # to compile faster
         cwd=ROOT,
         capture_output=True,
         text=True,
