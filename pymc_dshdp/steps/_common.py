@@ -134,8 +134,12 @@ class PathReader:
     def counts(self, point):
         """Count starts and transitions, pooled over the prior's states; shape (L + 1, L)."""
         self.check(point)
+        return self._observed_counts + self.free_counts(point)
+
+    def free_counts(self, point):
+        """Count the starts and transitions of paths that are not data."""
         free = self.paths(point)[: len(self.values)]
-        return self._add_counts(self._observed_counts.copy(), free)
+        return self._add_counts(empty_counts(self.n_states), free)
 
     @staticmethod
     def _add_counts(counts, paths):

@@ -166,6 +166,8 @@ class DSBlockGibbs(StatesStep):
         all emission parameters as they are during the sweep.
     scan : "sequential" or "random"
         Visit the time points in the order of time, or in a new random order each iteration.
+    pilots : bool
+        As for ``WeakLimitFFBS``.
     model : pymc.Model, optional
     rng : optional
 
@@ -198,6 +200,7 @@ class DSBlockGibbs(StatesStep):
         "births": (np.int64, []),
         "deaths": (np.int64, []),
         "log_joint": (np.float64, []),
+        "piloted": (np.bool_, []),
         "warning": (SamplerWarning, None),
     }
     _state_class = DSBlockGibbsState
@@ -208,6 +211,7 @@ class DSBlockGibbs(StatesStep):
         *,
         collapse: Literal["auto", False] = "auto",
         scan: Literal["sequential", "random"] = "sequential",
+        pilots: bool = False,
         model: pm.Model | None = None,
         rng: RandomSource = None,
         initial_point: Point | None = None,
@@ -218,8 +222,11 @@ class DSBlockGibbs(StatesStep):
             raise ValueError(f'collapse must be "auto" or False, received {collapse!r}')
         if scan not in SCANS:
             raise ValueError(f"scan must be one of {SCANS}, received {scan!r}")
+        if not isinstance(pilots, (bool, np.bool_)):
+            raise TypeError(f"pilots must be True or False, received {pilots!r}")
         self.collapse = collapse
         self.scan = scan
+        self.pilots = bool(pilots)
         start = self._prepare(
             vars, model, rng, initial_point, blocked, _DirectSampler, collapse=collapse, scan=scan
         )
@@ -230,12 +237,12 @@ class DSBlockGibbs(StatesStep):
         """Draw the states and the transition block of each prior; see the class."""
         hold = self._holds
         occupied, changes, full = 0, np.zeros(3, np.int64), False
+        if hold and self.held == 0:
+            point = self._start(point)
         for prior in self._priors:
             if self.tune:
                 if not hold:
                     point, _ = prior.draw_states(point, self.rng)
-                elif self.held == 0:
-                    point = prior.start(point, self.rng)
                 point, n_occupied = prior.draw_transitions(point, self.rng)
                 point = prior.redraw(point, self.rng)
             else:
@@ -247,6 +254,7 @@ class DSBlockGibbs(StatesStep):
         self.held += hold
         stats = dict(zip(("moved", "births", "deaths"), changes.tolist(), strict=True))
         stats |= {"n_occupied": occupied, "log_joint": self._log_joint(point)}
+        stats["piloted"] = self.piloted
         return point, [{**stats, "warning": self._truncation_warning(full)}]
 
     @staticmethod

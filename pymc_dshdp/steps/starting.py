@@ -6,12 +6,14 @@ import numpy as np
 from scipy.cluster.vq import kmeans2, vq
 from scipy.optimize import linear_sum_assignment
 
+from pymc_dshdp.steps.wide_starts import standardised, wide_start
+
 __all__ = ["alike", "initial_paths", "is_default_start"]
 
 LARGEST_SAMPLE = 20_000
 
 
-def initial_paths(tables, n_states, rng):
+def initial_paths(tables, lengths, n_states, rng, kind=None):
     """Segment the observed data by k-means, in agreement with what is known of the states.
 
     The data of several tables are segmented together, so that a label means the same in all of
@@ -26,14 +28,22 @@ def initial_paths(tables, n_states, rng):
     ----------
     tables : list of LogLikelihoodTable
         One, or several that are ``alike``.
+    lengths : ndarray of shape (N,)
+        Of their sequences, end to end.
     n_states : int
     rng : numpy.random.Generator
+    kind : str, optional
+        Another kind of start, one of ``wide_starts.KINDS``.
 
     Returns
     -------
     list of ndarray of shape (T,)
     """
-    path = _segmentation(np.concatenate([table.features() for table in tables]), n_states, rng)
+    features = standardised(np.concatenate([table.features() for table in tables]))
+    if kind is None:
+        path = _segmentation(features, n_states, rng)
+    else:
+        path = wide_start(kind, features, lengths, n_states, rng)
     ends = np.cumsum([np.prod(table.shape, dtype=int) for table in tables])
     parts = np.split(path, ends[:-1])
     if any(table.known is not None for table in tables):
@@ -89,7 +99,7 @@ def _with_known(path, known, n_states):
 
 
 def _segmentation(features, n_states, rng):
-    T, features = len(features), _standardised(features)
+    T = len(features)
     seen = np.flatnonzero(np.all(np.isfinite(features), axis=1))
     if features.shape[1] == 0 or seen.size < 2:
         return np.zeros(T, int)
@@ -113,14 +123,6 @@ def _segmentation(features, n_states, rng):
     labels = np.unique(labels, return_inverse=True)[1]
     before = np.maximum(np.searchsorted(seen, np.arange(T), side="right") - 1, 0)
     return labels[before]
-
-
-def _standardised(columns):
-    if columns.size == 0:
-        return columns
-    with np.errstate(invalid="ignore"):
-        spread = np.nanstd(columns, axis=0)
-        return (columns - np.nanmean(columns, axis=0)) / np.where(spread > 0, spread, 1.0)
 
 
 def _with_neighbours(x):

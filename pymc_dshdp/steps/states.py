@@ -1,6 +1,7 @@
 """What the samplers of the states share: their priors, the start, the hold and the warning."""
 
 import warnings
+from dataclasses import field
 
 import numpy as np
 from pymc.model import modelcontext
@@ -18,8 +19,10 @@ from pymc_dshdp.likelihood.missing import MissingValues, is_missing_observation
 from pymc_dshdp.likelihood.table import LogLikelihoodTable, terms_involving
 from pymc_dshdp.steps._common import PathReader, select_priors
 from pymc_dshdp.steps.conjugate import ConjugateStep
+from pymc_dshdp.steps.grid_rho import GridRhoStep
 from pymc_dshdp.steps.impossible import raise_impossible
 from pymc_dshdp.steps.joint import JointDensity
+from pymc_dshdp.steps.pilots import best_of_pilots
 from pymc_dshdp.steps.split_merge import SplitMerge
 from pymc_dshdp.steps.starting import alike, initial_paths, is_default_start
 from pymc_dshdp.steps.transition import transition_update
@@ -29,6 +32,7 @@ __all__ = ["HELD_ITERATIONS", "PriorSampler", "StatesStep", "StatesStepState"]
 HELD_ITERATIONS = 50
 FULL_SHARE = 0.01
 FULL_DRAWS = 100
+PLAIN_SHARE = 0.25
 
 
 @dataclass_state
@@ -41,6 +45,8 @@ class StatesStepState(StepMethodState):
     draws: int
     full: int
     warned: bool
+    piloted: bool
+    pilots: bool = field(metadata={"frozen": True})
 
 
 class PriorSampler:
@@ -62,7 +68,16 @@ class PriorSampler:
         self.exclusive = [model.rvs_to_values[rv] for rv in self.transition.rvs]
         self.vars = self.paths.values + self.exclusive
 
-    def start(self, point, rng):
+    def starts_from_data(self, point):
+        """Whether all paths of a point are default starting paths, and none is declared."""
+        return all(
+            path is None and is_default_start(point[value.name], self.n_states, table.known)
+            for value, table, path in zip(
+                self.paths.values, self.tables, self.paths.initial, strict=True
+            )
+        )
+
+    def start(self, point, rng, kind=None):
         """Replace default starting paths by those declared, or by segmentations of the data."""
         found = {}
         for i, (value, table) in enumerate(zip(self.paths.values, self.tables, strict=True)):
@@ -71,7 +86,9 @@ class PriorSampler:
         unknown = [i for i, path in found.items() if path is None]
         for group in alike([self.tables[i] for i in unknown]):
             members = [unknown[i] for i in group]
-            paths = initial_paths([self.tables[i] for i in members], self.n_states, rng)
+            lengths = np.concatenate([self.paths.lengths[i] for i in members])
+            tables = [self.tables[i] for i in members]
+            paths = initial_paths(tables, lengths, self.n_states, rng, kind)
             found |= dict(zip(members, paths, strict=True))
         new = {}
         for i, path in found.items():
@@ -96,6 +113,24 @@ class PriorSampler:
             point = {**point, value.name: path}  # the next path may share its likelihood
             total += draw.log_marginal_likelihood.sum()
         return point, total
+
+    def path_entropy(self, point, rng):
+        """Estimate H(z | y, theta, P) by log p(y | theta, P) - log p(y, z | theta, P) of a draw."""
+        drawn, entropy = self.draw_states(point, rng)
+        pi_init, P = self.transition.transition_probabilities(point)
+        rows, counts = np.vstack([pi_init, P]), self.paths.free_counts(drawn)
+        entropy -= (counts[counts > 0] * np.log(rows[counts > 0])).sum()
+        for value, table in zip(self.paths.values, self.tables, strict=True):
+            path, here = np.ravel(drawn[value.name]), table.rows(drawn)
+            for low in range(0, path.size, PIECE_ELEMENTS // self.n_states):
+                piece = path[low : low + PIECE_ELEMENTS // self.n_states]
+                rows = here(low, low + piece.size)
+                entropy -= rows[np.arange(piece.size), piece].sum()
+        return entropy
+
+    def redraw(self, point, rng):
+        """Draw what only this sampler draws beside paths and transitions: nothing."""
+        return point
 
     def draw_transitions(self, point, rng):
         """Draw the transition block; returns the point and the number of occupied states."""
@@ -154,10 +189,50 @@ class StatesStep(ChainStep):
         self.rng = get_random_generator(rng)
         self.tune = True
         self.held = self.draws = self.full = 0
-        self.warned = False
+        self.warned = self.piloted = False
+        self._beside = []
         self._emission_values = _emission_values(model, priors, self._missing.rvs)
         self._set_hold([self])
         return start
+
+    def _start(self, point):
+        """Replace default starting paths; where their evidence is known, by the best of pilots.
+
+        One chain in four keeps a plain start, so that it means something if they agree.
+        """
+        able = self.hold == 1 and all(
+            prior.joint.available and prior.starts_from_data(point) for prior in self._priors
+        )
+        if self.pilots and able and self.rng.random() >= PLAIN_SHARE:
+            self.piloted = True
+            return self._pilot(point)
+        for prior in self._priors:
+            point = prior.start(point, self.rng)
+        return point
+
+    def _pilot(self, point):
+        def start(kind):
+            new = point
+            for prior in self._priors:
+                new, _ = prior.draw_transitions(prior.start(new, self.rng, kind), self.rng)
+                new = prior.redraw(new, self.rng)
+            for step in self._beside:
+                new, _ = step.step(new)
+            return self._missing.draw(new, self.rng)
+
+        def iterate(point):
+            for step in (self, *self._beside):
+                point, _ = step.step(point)
+            return point
+
+        def evidence(point):
+            entropy = sum(prior.path_entropy(point, self.rng) for prior in self._priors)
+            return self._log_joint(point) + entropy
+
+        held, self.held = self.held, self.hold  # iterations draw the paths
+        best = best_of_pilots(start, iterate, evidence, self.rng)
+        self.held = held
+        return best
 
     def _log_joint(self, point):
         """Sum of the priors' ``JointDensity`` at a point."""
@@ -202,7 +277,9 @@ class StatesStep(ChainStep):
                     stacklevel=2,
                 )
             return
-        self._set_hold([self, *(step for step in steps if isinstance(step, ConjugateStep))])
+        exact = [step for step in steps if isinstance(step, ConjugateStep)]
+        self._set_hold([self, *exact])
+        self._beside = exact + [step for step in steps if isinstance(step, GridRhoStep)]
         for other in steps:
             if isinstance(other, StatesStep):
                 continue

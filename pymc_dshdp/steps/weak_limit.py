@@ -89,6 +89,11 @@ class WeakLimitFFBS(StatesStep):
         what they cost: while tuning it is set such that they look up about a tenth as many
         densities as the table of log-likelihoods has, in counts, not in seconds, so that a seed
         gives the same draws on any machine; then it stays.
+    pilots : bool
+        Whether tuning begins with short runs from starts of many kinds, of which the one with the
+        most evidence becomes the chain (see ``steps.pilots``); default False. They take as long
+        as some 250 iterations. Three chains in four have them, where ``log_joint`` is known and
+        no starting path is given.
     model : pymc.Model, optional
     rng : optional
 
@@ -113,6 +118,7 @@ class WeakLimitFFBS(StatesStep):
     Missing observations count at their present values. It is NaN where a parameter that differs
     by state is not drawn from a conjugate conditional, serves several columns of the data, or the
     states have several likelihoods, and where kappa is neither constant nor the prior's own.
+    ``piloted`` says whether the start was chosen by pilots.
     ``proposals`` counts the splits and merges proposed, ``splits`` and ``merges`` those accepted.
 
     Starting path: with tuning, states are held at their starting path for the first iterations,
@@ -135,6 +141,7 @@ class WeakLimitFFBS(StatesStep):
         "splits": (np.int64, []),
         "merges": (np.int64, []),
         "proposals": (np.int64, []),
+        "piloted": (np.bool_, []),
         "warning": (SamplerWarning, None),
     }
 
@@ -144,6 +151,7 @@ class WeakLimitFFBS(StatesStep):
         *,
         threads: int = 1,
         split_merge: bool = False,
+        pilots: bool = False,
         model: pm.Model | None = None,
         rng: RandomSource = None,
         initial_point: Point | None = None,
@@ -152,10 +160,11 @@ class WeakLimitFFBS(StatesStep):
     ) -> None:
         if isinstance(threads, bool) or not isinstance(threads, (int, np.integer)) or threads < 1:
             raise ValueError(f"threads must be a positive integer, received {threads!r}")
-        if not isinstance(split_merge, (bool, np.bool_)):
-            raise TypeError(f"split_merge must be True or False, received {split_merge!r}")
+        for name, flag in (("split_merge", split_merge), ("pilots", pilots)):
+            if not isinstance(flag, (bool, np.bool_)):
+                raise TypeError(f"{name} must be True or False, received {flag!r}")
         self.threads = int(threads)
-        self.split_merge = bool(split_merge)
+        self.split_merge, self.pilots = bool(split_merge), bool(pilots)
         start = self._prepare(vars, model, rng, initial_point, blocked)
         moving = [prior for prior in self._priors if prior.split_merge.available]
         times = sum(prior.n_times for prior in moving)
@@ -196,10 +205,10 @@ class WeakLimitFFBS(StatesStep):
         """Draw the states and the transition block of each prior; see the class."""
         hold = self._holds
         occupied, total, full = 0, 0.0, False
+        if hold and self.held == 0:
+            point = self._start(point)
         for prior in self._priors:
             if hold:
-                if self.held == 0:
-                    point = prior.start(point, self.rng)
                 log_marginal = np.nan
             else:
                 point, log_marginal = prior.draw_states(point, self.rng, self.threads)
@@ -217,6 +226,7 @@ class WeakLimitFFBS(StatesStep):
             "n_occupied": occupied,
             "log_marginal_likelihood": total,
             **moved,
+            "piloted": self.piloted,
             "warning": self._truncation_warning(full),
         }
         return point, [stats]

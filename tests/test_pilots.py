@@ -1,0 +1,144 @@
+"""Starts of many kinds, and the short runs that choose among them."""
+
+import numpy as np
+import pymc as pm
+import pytest
+import reference
+from models import COUNTS, python_graphs, sample
+
+import pymc_dshdp as dshdp
+from pymc_dshdp.steps.pilots import ROUNDS, best_of_pilots
+from pymc_dshdp.steps.wide_starts import KINDS, standardised, wide_start
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    python_graphs(monkeypatch)
+
+
+def conjugate(**states):
+    with pm.Model() as model:
+        z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", n_states=4), **(states or {"length": 30}))
+        rate = pm.Gamma("rate", 1.0, 0.1, shape=4)
+        pm.Poisson("y", rate[z], observed=COUNTS)
+    return model
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("lengths", [[2], [40, 1, 9]])
+def test_starts_are_paths(kind, lengths):
+    """Missing features, a sequence of one time and two times in all included."""
+    lengths = np.array(lengths)
+    x = np.random.default_rng(1).normal(size=(lengths.sum(), 3)) + 4.0
+    x[-1, 1] = np.nan
+    for seed in range(5):
+        path = wide_start(kind, standardised(x), lengths, 6, np.random.default_rng(seed))
+        again = wide_start(kind, standardised(x), lengths, 6, np.random.default_rng(seed))
+        np.testing.assert_array_equal(path, again)
+        assert path.shape == (lengths.sum(),)
+        assert path.min() >= 0 and path.max() < 6
+
+
+def test_dynamics_are_told_apart_where_levels_are_not():
+    """Fails if the products with the time before are left out."""
+    rng = np.random.default_rng(2)
+    truth = np.repeat([0, 1, 0, 1], 100)
+    y = np.zeros(400)
+    for t in range(1, 400):
+        y[t] = (0.95, -0.95)[truth[t]] * y[t - 1] + rng.normal()
+    features = standardised(y[:, None])
+
+    def apart(kind):
+        wrong = []
+        for seed in range(40):
+            path = wide_start(kind, features, np.array([400]), 2, np.random.default_rng(seed))
+            wrong.append(float(dshdp.hamming_distance(path, truth)))
+        return min(wrong)
+
+    assert apart("dynamics") < 0.15
+    assert apart("level") > 0.3
+
+
+def test_the_best_is_kept():
+    """Fails if the lower half goes on, or scores are those of the first iterations."""
+    made = []
+
+    def start(kind):
+        made.append(kind)
+        return {"quality": len(made) % 7, "age": 0}
+
+    def iterate(point):
+        return {**point, "age": point["age"] + 1}
+
+    def evidence(point):
+        return point["quality"] if point["age"] > 3 else -point["quality"]
+
+    best = best_of_pilots(start, iterate, evidence, np.random.default_rng(0))
+    assert best["quality"] == 6
+    assert best["age"] == sum(iterations for _, iterations in ROUNDS)
+    assert len(made) == ROUNDS[0][0]
+    assert set(made) == set(KINDS)
+
+
+def test_entropy_of_the_path():
+    """By enumeration; fails if a transition is counted from the new path's rows, or one is lost."""
+    y = COUNTS[:5]
+    with pm.Model() as model:
+        z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", n_states=3), lengths=[3, 2])
+        rate = pm.Gamma("rate", 1.0, 0.3, shape=3)
+        pm.Poisson("y", rate[z], observed=y)
+        step = dshdp.WeakLimitFFBS([z])
+    [prior] = step._priors
+    rng = np.random.default_rng(3)
+    point = {**model.initial_point(0), "rate_log__": np.log([1.0, 2.0, 4.0])}
+    point |= {
+        "hmm_pi_bar": rng.dirichlet(np.ones(3), 3),
+        "hmm_pi_init": rng.dirichlet(np.ones(3)),
+        "hmm_kappa_logodds__": np.array([0.3, -1.0, 1.0]),
+    }
+    table = prior.tables[0](point)
+    pi_init, P = prior.transition.transition_probabilities(point)
+    exact = 0.0
+    for part in (slice(0, 3), slice(3, 5)):
+        paths = reference.all_paths(3, part.stop - part.start)
+        joint = reference.log_joint_of_paths(paths, table[part], pi_init, P)
+        weights = np.exp(joint - np.logaddexp.reduce(joint))
+        exact -= (weights * np.log(weights)).sum()
+    found = np.array([prior.path_entropy(point, rng) for _ in range(500)])
+    assert abs(found.mean() - exact) < 4.0 * found.std() / np.sqrt(len(found))
+
+
+def piloted(model, sampler=dshdp.WeakLimitFFBS, **kwargs):
+    """Sample with pilots."""
+    with model:
+        steps = [sampler([model["z"]], pilots=True), dshdp.GridRhoStep([model["z"]])]
+    return sample(model, step=steps, **{"draws": 8, "tune": 8, "chains": 4, **kwargs})
+
+
+def test_chains_say_how_they_were_started():
+    """Where a path is given, or tuning is off, there are none."""
+    said = piloted(conjugate(), chains=6)["sample_stats"]["piloted"].values
+    assert 0 < said[:, 0].sum() < 6
+    assert (said == said[:, :1]).all()
+    given = conjugate(length=30, initial_states=np.repeat([0, 1, 2], 10))
+    assert not piloted(given)["sample_stats"]["piloted"].values.any()
+    assert not piloted(conjugate(), tune=0)["sample_stats"]["piloted"].values.any()
+    assert not sample(conjugate(), draws=8, tune=8)["sample_stats"]["piloted"].values.any()
+
+
+def test_both_samplers_have_pilots():
+    idata = piloted(conjugate(), dshdp.DSBlockGibbs)
+    assert idata["sample_stats"]["piloted"].values.any()
+
+
+def test_what_is_known_stays():
+    """Fails if a start is not made to agree with the known states."""
+    idata = piloted(conjugate(length=30, known={0: 2, 29: 1}), discard_tuned_samples=False)
+    for name in ("warmup_posterior", "posterior"):
+        z = idata[name]["z"].values
+        assert (z[..., 0] == 2).all() and (z[..., 29] == 1).all()
+
+
+def test_only_flags():
+    with conjugate() as model, pytest.raises(TypeError, match="pilots must be True or False"):
+        dshdp.WeakLimitFFBS([model["z"]], pilots=3)
