@@ -206,7 +206,7 @@ def test_clusters_of_the_start_are_numbered_by_the_known_states():
     with model:
         table = dshdp.WeakLimitFFBS([model["z"]])._priors[0].tables[0]
     for seed in range(20):
-        [path] = initial_paths([table], 3, np.random.default_rng(seed))
+        [path] = initial_paths([table], np.array([24]), 3, np.random.default_rng(seed))
         if len(np.unique(path)) == 3:
             np.testing.assert_array_equal(path, np.repeat([2, 0, 1], 8))
             break
