@@ -26,7 +26,8 @@ from pymc_dshdp.analysis.moved_graphs import (
 )
 from pymc_dshdp.analysis.old_times import refuse_old_times
 from pymc_dshdp.distributions._common import core
-from pymc_dshdp.graph.walks import densities, is_cast
+from pymc_dshdp.graph.terms import densities
+from pymc_dshdp.graph.walks import is_cast
 from pymc_dshdp.likelihood.missing import is_missing_observation
 from pymc_dshdp.likelihood.observed import refuse_cast
 

@@ -20,7 +20,8 @@ from pymc_dshdp.distributions import (
     SymmetricWeightsRV,
     TransitionRowsRV,
 )
-from pymc_dshdp.graph.walks import densities, depends_on_random_variables, has_op, role_of, unwrap
+from pymc_dshdp.graph.terms import densities
+from pymc_dshdp.graph.walks import depends_on_random_variables, has_op, role_of, unwrap
 
 __all__ = ["PriorVariables", "find_priors", "outside_dependents", "refuse_outside_dependents"]
 

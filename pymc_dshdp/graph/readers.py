@@ -12,6 +12,8 @@ from pytensor.graph.basic import Constant
 from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.traversal import explicit_graph_inputs, graph_inputs
 
+from pymc_dshdp.graph.terms import log_densities
+
 __all__ = [
     "Reader",
     "in_values",
@@ -123,7 +125,8 @@ class Reader:
 def log_density_function(model, rv):
     """``f(point, x) -> log p(x | parents)`` of a free scalar variable, x in value space."""
     value = model.rvs_to_values[rv]
-    call = point_function([model.logp(vars=[rv], jacobian=True)], [value])
+    [graph] = log_densities(model, [rv])
+    call = point_function([graph.sum()], [value])
     return lambda point, x: float(call(point, value.type.filter(x, allow_downcast=True))[0])
 
 

@@ -12,7 +12,6 @@ from pytensor.tensor.shape import SpecifyShape
 
 __all__ = [
     "as_tensor",
-    "densities",
     "depends_on_random_variables",
     "has_op",
     "concrete_shape",
@@ -37,15 +36,6 @@ def is_cast(variable):
 def as_tensor(variable):
     """Return a variable of ``pymc.dims`` as the tensor of its values, others as they are."""
     return variable.values if hasattr(variable.type, "dims") else pt.as_tensor(variable)
-
-
-def densities(model):
-    """Random variables and potentials of a model, each once.
-
-    After ``pm.sample_posterior_predictive``, PyMC 5.28 lists observed variables twice in
-    ``model.observed_RVs``.
-    """
-    return list(dict.fromkeys([*model.basic_RVs, *model.potentials]))
 
 
 def unwrap(variable):

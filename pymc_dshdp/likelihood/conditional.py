@@ -22,6 +22,7 @@ from pymc_dshdp.graph.elements import NotElementwise, element_axes
 from pymc_dshdp.graph.pointwise import depends_on, is_pointwise
 from pymc_dshdp.graph.prior_draws import PriorDraw
 from pymc_dshdp.graph.readers import in_values, point_function
+from pymc_dshdp.graph.terms import log_densities
 from pymc_dshdp.graph.walks import concrete_shape, has_op, unwrap
 from pymc_dshdp.kernels.slice import slice_sample
 from pymc_dshdp.likelihood.completed import completed
@@ -264,7 +265,7 @@ class ConditionalTerm:
             if axis is None or (self._shape[axis] == 1 and full[i] != 1)
         )
         data = pt.sum(data, axis=lacking).reshape(self._shape)
-        [prior] = model.logp(vars=[match.variable], jacobian=True, sum=False)
+        [prior] = log_densities(model, [match.variable])
         return point_function([prior + data], [self.value, visits, *inputs])
 
     def statistics(self, point):

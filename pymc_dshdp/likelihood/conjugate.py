@@ -14,7 +14,8 @@ from pymc_dshdp.emissions.base import SCALES, families
 from pymc_dshdp.graph.path import observed_path
 from pymc_dshdp.graph.pointwise import depends_on, indexed_variable
 from pymc_dshdp.graph.readers import in_values, point_function
-from pymc_dshdp.graph.walks import concrete_shape, densities, has_op, unwrap
+from pymc_dshdp.graph.terms import densities
+from pymc_dshdp.graph.walks import concrete_shape, has_op, unwrap
 from pymc_dshdp.likelihood.completed import completed
 from pymc_dshdp.likelihood.families import Likelihood
 

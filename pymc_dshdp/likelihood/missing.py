@@ -18,7 +18,8 @@ from pytensor.tensor.subtensor import AdvancedSubtensor
 
 from pymc_dshdp.distributions import HiddenPathRV
 from pymc_dshdp.graph.readers import in_values
-from pymc_dshdp.graph.walks import densities, has_op
+from pymc_dshdp.graph.terms import densities
+from pymc_dshdp.graph.walks import has_op
 from pymc_dshdp.likelihood.completed import UNOBSERVED, split_observation
 from pymc_dshdp.likelihood.partial import PartialNormal, has_marginal_density
 

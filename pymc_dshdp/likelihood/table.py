@@ -22,7 +22,8 @@ from pytensor.tensor.random.op import RandomVariable
 from pymc_dshdp.graph.path import known_states
 from pymc_dshdp.graph.placing import SeveralTimes, place
 from pymc_dshdp.graph.pointwise import indexed_variable
-from pymc_dshdp.graph.walks import concrete_shape, densities
+from pymc_dshdp.graph.terms import densities, log_densities
+from pymc_dshdp.graph.walks import concrete_shape
 from pymc_dshdp.likelihood.families import table_term
 from pymc_dshdp.likelihood.observed import observed_data, time_columns
 from pymc_dshdp.likelihood.partial import PartialNormal, has_marginal_density
@@ -50,7 +51,7 @@ def terms_involving(model, z):
     """
     value = model.rvs_to_values[z]
     variables = [v for v in densities(model) if v is not z]
-    graphs = model.logp(vars=variables, sum=False) if variables else []
+    graphs = log_densities(model, variables)
     return [
         (variable, graph)
         for variable, graph in zip(variables, graphs, strict=True)

@@ -19,6 +19,7 @@ from pymc_dshdp._compat import ChainStep
 from pymc_dshdp.distributions import SelfPersistenceRV
 from pymc_dshdp.graph.prior_variables import find_priors, refuse_outside_dependents
 from pymc_dshdp.graph.readers import Reader, logit_node, point_function, prior_log_density
+from pymc_dshdp.graph.terms import log_densities
 from pymc_dshdp.graph.walks import has_op, role_of, support
 from pymc_dshdp.kernels import persistence as kernels
 from pymc_dshdp.kernels.slice import slice_sample
@@ -119,9 +120,7 @@ class _SliceUpdate:
         self._pi_bar = model.rvs_to_values[prior.pi_bar]
         logit = logit_node(model, prior.kappa)
         self._logit = point_function([logit])
-        self._evaluate = point_function(
-            [*model.logp(vars=[prior.kappa], jacobian=True, sum=False), logit], [value]
-        )
+        self._evaluate = point_function([*log_densities(model, [prior.kappa]), logit], [value])
 
     def __call__(self, point, counts, rng):
         [logit] = self._logit(point)

@@ -4,6 +4,7 @@ import numpy as np
 from pymc.exceptions import SamplingError
 
 from pymc_dshdp.graph.readers import in_values, point_function
+from pymc_dshdp.graph.terms import log_densities
 
 __all__ = ["explain", "raise_impossible"]
 
@@ -45,7 +46,7 @@ def explain(model, terms, variables, point):
         None where all are finite.
     """
     with np.errstate(all="ignore"):
-        elements = point_function(model.logp(vars=terms, sum=False))(point)
+        elements = point_function(log_densities(model, terms))(point)
         values = point_function(in_values(model, variables))(point)
     for term, found in zip(terms, elements, strict=True):
         wrong = np.flatnonzero(~np.isfinite(found))

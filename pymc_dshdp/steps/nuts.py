@@ -19,7 +19,8 @@ from pytensor.graph.traversal import ancestors
 
 from pymc_dshdp.distributions import HiddenPathRV
 from pymc_dshdp.graph.prior_variables import find_priors
-from pymc_dshdp.graph.walks import densities, has_op
+from pymc_dshdp.graph.terms import densities, log_densities
+from pymc_dshdp.graph.walks import has_op
 from pymc_dshdp.likelihood.membership import find_membership
 from pymc_dshdp.steps._common import model_of
 from pymc_dshdp.steps.impossible import explain
@@ -195,7 +196,7 @@ class ConditionalNUTS(NUTS):
 def _terms(model):
     """Random variables and potentials, each with its elementwise log-density."""
     terms = densities(model)
-    return list(zip(terms, model.logp(vars=terms, sum=False), strict=True))
+    return list(zip(terms, log_densities(model, terms), strict=True))
 
 
 def _terms_with(values, terms):

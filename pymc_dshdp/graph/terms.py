@@ -1,0 +1,50 @@
+"""The log-density of a model, term by term; each graph is derived once."""
+
+from weakref import WeakKeyDictionary
+
+from pytensor.graph.basic import clone_get_equiv
+
+__all__ = ["densities", "log_densities"]
+
+_derived = WeakKeyDictionary()  # model: (what its log-density is made of, {variable: graph})
+
+
+def densities(model):
+    """Random variables and potentials of a model, each once.
+
+    After ``pm.sample_posterior_predictive``, PyMC 5.28 lists observed variables twice in
+    ``model.observed_RVs``.
+    """
+    return list(dict.fromkeys([*model.basic_RVs, *model.potentials]))
+
+
+def log_densities(model, variables):
+    """Elementwise log-densities of random variables and potentials, in value variables.
+
+    PyMC derives the terms of all variables to return those of one, which is most of the time
+    that it takes to make a step. So they are kept until the model changes, and copied, as what
+    PyMC compiles it may rewrite in place.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    variables : list of random variables and potentials
+
+    Returns
+    -------
+    list of TensorVariable
+        With the log-Jacobian determinants of transforms.
+    """
+    terms = densities(model)
+    made_of = (
+        *terms,
+        *(model.rvs_to_values.get(v) for v in terms),
+        *(model.rvs_to_transforms.get(v) for v in terms),
+    )
+    known, graphs = _derived.get(model, ((), {}))
+    if len(known) != len(made_of) or any(a is not b for a, b in zip(known, made_of, strict=True)):
+        graphs = dict(zip(terms, model.logp(vars=terms, sum=False), strict=True)) if terms else {}
+        _derived[model] = made_of, graphs
+    asked = [graphs[v] for v in variables]
+    copies = clone_get_equiv([], asked, copy_inputs=False, copy_orphans=False)
+    return [copies.get(graph, graph) for graph in asked]
