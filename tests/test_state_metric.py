@@ -12,6 +12,8 @@ from scipy import stats
 
 import pymc_dshdp as dshdp
 from pymc_dshdp._compat import begin_chain
+from pymc_dshdp.graph.gathers import states_that_read
+from pymc_dshdp.graph.prior_draws import PriorDraw, has_own_transform
 from pymc_dshdp.graph.prior_variables import find_priors
 from pymc_dshdp.likelihood.membership import find_membership
 from pymc_dshdp.steps.metric import Block, StateMetric, fit
@@ -106,6 +108,95 @@ def test_which_parameters_are_summed_out():
     assert vacant_of(model, names) == {"a", "f_simplex__", "s_log__"}
     assert vacant_of(model, ["centre"]) == {"a"}  # which another step draws
     assert vacant_of(model, ["e"]) == set()
+
+
+def test_states_that_read_an_element_are_proved():
+    """Fails if a row is merged with another, or an index is taken for states that is not."""
+    T, L = len(Y), 3
+    x = np.linspace(-1.0, 1.0, T)
+    with pm.Model() as model:
+        z = dshdp.HiddenStates("z", dshdp.FixedTransitions("hmm", n_states=L), length=T)
+        plain = pm.HalfNormal("plain", shape=L)
+        rows = pm.Normal("rows", shape=(L, 2))
+        scalars = [pm.Normal(f"scalar_{k}") for k in range(L)]
+        free = pm.Normal("free", shape=L - 1)
+        steps = pm.HalfNormal("steps", shape=L)
+        neighbour = pm.Normal("neighbour", shape=L)
+        chosen = pm.Normal("chosen")
+        pairs = pm.Normal("pairs", shape=(L, L))
+        lagged = pm.Normal("lagged", shape=L)
+        normed = pm.Normal("normed", shape=L)
+        mean = plain[z] ** 2 + (np.stack([x, x**2], axis=1) @ rows.T)[np.arange(T), z]
+        mean += pt.stack(scalars)[z] + pt.concatenate([[0.0], free])[z] + pt.cumsum(steps)[z]
+        mean += neighbour[z - 1] + pt.switch(pt.eq(z, 1), chosen, 0.0)
+        mean += (normed / normed.sum())[z]
+        mean += pt.concatenate([[0.0], lagged[z[1:]] + pairs[z[1:], z[:-1]]])
+        pm.Normal("y", mean, 1.0, observed=Y)
+    [(_, graph)] = [(v, g) for v, g in _terms(model) if v is model["y"]]
+    start, z = model.initial_point(), model.rvs_to_values[z]
+    eye, every = np.eye(L, dtype=bool), np.ones((L, L), bool)
+    expected = {
+        "plain": eye,
+        "rows": np.repeat(eye, 2, axis=0),
+        "scalar_1": eye[1:2],
+        "free": eye[1:],
+        "steps": every,
+        "neighbour": every,
+        "chosen": every[:1],
+        "pairs": np.repeat(eye, L, axis=0),
+        "lagged": eye,
+        "normed": every,
+    }
+    for name, table in expected.items():
+        found = states_that_read(graph, model.rvs_to_values[model[name]], z, L, start)
+        np.testing.assert_array_equal(found, table, err_msg=name)
+
+
+def beyond(theta, z):
+    """A likelihood that reads the next state's parameter where that is beyond what is probed."""
+    return pt.switch(pt.gt(pt.roll(theta, -1), 50.0), 1.0, 0.0)[z]
+
+
+def test_what_no_probe_shows_is_not_summed_out():
+    """Fails if who reads what is inferred from gradients at some points."""
+    with pm.Model() as model:
+        z = states()
+        theta = pm.Normal("theta", 0.0, 100.0, shape=STATES)
+        pm.Normal("y", theta[z] + beyond(theta, z), 1.0, observed=Y)
+    uses, _ = membership_of(model)
+    eye = np.eye(STATES, dtype=bool)
+    np.testing.assert_array_equal(uses["theta"], eye)  # it is fooled
+    with model:
+        step = dshdp.ConditionalNUTS([theta], compile_kwargs=FAST)
+    kept = step._vacant.kept_by(step.vars[0], STATES)
+    np.testing.assert_array_equal(kept, eye | np.roll(eye, 1, axis=0))
+
+
+def test_cut_off_priors_are_not_drawn_from():
+    """Draws of the Normal leave the interval about once in 400."""
+    with pm.Model() as model:
+        z = states()
+        cut = pm.Normal("cut", shape=STATES, transform=pm.distributions.transforms.Interval(-3, 3))
+        pm.Normal("y", cut[z], 1.0, observed=Y)
+    assert not has_own_transform(model, cut, np.zeros(STATES))
+    step = dshdp.SliceEmissionStep([cut], model=model, rng=2)
+    assert step._terms[0]._draw is None
+
+
+def test_units_move_among_the_values_that_draws_have():
+    """Half the draws of Gamma(0.001, 0.001) round to 0; fails if others than these are moved."""
+    with pm.Model() as model:
+        x = pm.Gamma("x", 1e-3, 1e-3, shape=3)
+    draw = PriorDraw(model, x)
+    point = {"x_log__": np.array([0.0, -2000.0, 1.0])}
+    where = np.array([True, True, False])
+    rng = np.random.default_rng(1)
+    new = np.array([draw.renewed(point, rng, 3, where)[:, 0] for _ in range(400)])
+    assert (new[:, 1] == -2000.0).all()
+    assert (new[:, 2] == 1.0).all()
+    assert np.isfinite(new).all()
+    stayed = (new[:, 0] == 0.0).mean()
+    assert abs(stayed - np.exp(1e-3 * (np.log(5e-324) - np.log(1e3)))) < 0.1
 
 
 # -- what is learnt -----------------------------------------------------------------------------

@@ -30,7 +30,7 @@ from pymc_dshdp.graph.dependence import INDEXING, SEVERAL, index_entries, shape_
 from pymc_dshdp.graph.formulas import formula
 from pymc_dshdp.graph.parameter_checks import is_sum, on_states, without_checks
 
-__all__ = ["Check", "Placed", "SeveralTimes", "place"]
+__all__ = ["Check", "Dependence", "Placed", "SeveralTimes", "inlined", "lowered", "place"]
 
 IN_PYTHON = Mode(linker="py", optimizer="fast_run").excluding("fusion", "inplace")
 
@@ -102,7 +102,7 @@ def place(graph, z, shape, start):
     SeveralTimes
         If that of an element cannot be shown to be one.
     """
-    graph = _lowered(graph)
+    graph = lowered(graph)
     while True:
         try:
             return _placed(graph, z, shape, start)
@@ -114,7 +114,7 @@ def place(graph, z, shape, start):
 
 def _placed(graph, z, shape, start):
     graph, conditions = without_checks(graph, z)
-    graphs = _inlined([graph, *(c for c, _ in conditions)])
+    graphs = inlined([graph, *(c for c, _ in conditions)])
     walk = Dependence(graphs, z, shape, start)
     times = walk.run()
     for v, t in zip(graphs, times, strict=True):
@@ -128,7 +128,7 @@ def _placed(graph, z, shape, start):
 # -- the graph that is followed -----------------------------------------------------------------
 
 
-def _lowered(graph):
+def lowered(graph):
     """Write what is in labelled dimensions (``pymc.dims``) with ordinary Ops."""
     if any(hasattr(v.type, "dims") for v in ancestors([graph])):
         [graph] = _rewritten([graph], include=("lower_xtensor",))
@@ -142,7 +142,7 @@ def _inline(fgraph, node):
     return inline_ofg_node(node)
 
 
-def _inlined(graphs):
+def inlined(graphs):
     """Graphs in which every Op that is a graph itself is written out."""
     while any(isinstance(v.owner.op, OpFromGraph) for v in ancestors(graphs) if v.owner):
         graphs = _rewritten(graphs, include=(), custom_rewrite=dfs_rewriter(_inline))
@@ -170,10 +170,14 @@ class Dependence:
     graphs : list of Variable
     z, shape, start
         See ``place``.
+    labels : ndarray of int, optional
+        Of that shape, from 0: what each element of z stands for, where that is not its own time.
+        Elements of one label are followed as one.
 
     Attributes
     ----------
     T : int
+        Number of labels.
     data : dict
         Values of the shared variables behind what was asked for.
     asked : dict
@@ -185,11 +189,13 @@ class Dependence:
         If a shape depends on the states, or shapes of what depends on them on what is sampled.
     """
 
-    def __init__(self, graphs, z, shape, start):
-        self.T = int(np.prod(shape))
+    def __init__(self, graphs, z, shape, start, labels=None):
+        if labels is None:
+            labels = np.arange(int(np.prod(shape))).reshape(shape)
+        self.T = int(labels.max(initial=-1)) + 1
         self.data, self.asked = {}, {}
         self._z, self._graphs, self._start, self._layout = z, graphs, start, shape
-        self._times = {z: np.arange(self.T, dtype="int32").reshape(shape)}
+        self._times = {z: labels.astype("int32")}
         self._nodes = list(io_toposort([z], graphs))
         self._timed = on_states(graphs, z)
         self._sampled = {}

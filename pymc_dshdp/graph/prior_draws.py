@@ -1,6 +1,9 @@
 """Draws of a free variable from its prior, in value space, given its hyperparameters."""
 
 import numpy as np
+import pytensor
+import pytensor.tensor as pt
+from pymc.distributions.transforms import _default_transform
 from pytensor.compile.builders import OpFromGraph
 from pytensor.graph.basic import Constant
 from pytensor.graph.traversal import toposort
@@ -9,7 +12,7 @@ from pytensor.tensor.type import TensorType
 
 from pymc_dshdp.graph.readers import in_values, point_function
 
-__all__ = ["PriorDraw"]
+__all__ = ["PriorDraw", "has_own_transform"]
 
 
 class PriorDraw:
@@ -37,16 +40,71 @@ class PriorDraw:
         fresh = {v: v.type() for v in given}
         inputs = [fresh.get(v, v) for v in node.inputs]
         draw = node.clone_with_new_inputs(inputs).outputs[node.outputs.index(rv)]
+        value = model.rvs_to_values[rv]
+        again = present = value.type()
         transform = model.rvs_to_transforms[rv]
         if transform is not None:
             draw = transform.forward(draw, *inputs)
-        self._dtype = model.rvs_to_values[rv].dtype
+            again = transform.forward(transform.backward(present, *inputs), *inputs)
+        self._name, self._dtype = value.name, value.dtype
         self._program = _Program(list(fresh.values()), [draw])
+        self._again = _Program([*fresh.values(), present], [again])
 
     def __call__(self, point, rng):
         """Draw all elements."""
         [draw] = self._program(self._read(point), rng)
         return np.asarray(draw, self._dtype)
+
+    def renewed(self, point, rng, units, where):
+        """Draw some units, given the values that they have; (n, ...).
+
+        A draw may have no value in floating point: the logarithm of a number that rounds to 0.
+        So a unit is moved from such values only as draws can have, and to such, which leaves
+        the prior of all values invariant; from others it stays.
+
+        Parameters
+        ----------
+        point : dict
+        rng : numpy.random.Generator
+        units : int
+            n: the variable is n units, end to end.
+        where : ndarray of bool, shape (n,)
+            Which of them to draw.
+        """
+        x = np.array(point[self._name]).reshape(units, -1)
+        drawn = self(point, rng).reshape(units, -1)
+        with np.errstate(all="ignore"):
+            [again] = self._again([*self._read(point), point[self._name]], rng)
+        where = where & np.isfinite(drawn).all(axis=1)
+        where &= np.isfinite(again).reshape(units, -1).all(axis=1)
+        x[where] = drawn[where]
+        return x
+
+
+def has_own_transform(model, rv, value):
+    """Whether the transform of a variable maps to all of its distribution's support.
+
+    A draw in the space of values then has the prior's density there; under another transform (a
+    Normal between bounds) that density is cut off or distorted, and the draw's is not.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    rv : TensorVariable
+    value : ndarray
+        A value, for its shape.
+    """
+    transform, own = model.rvs_to_transforms[rv], _default_transform(rv.owner.op, rv)
+    if transform is None or own is None:
+        return transform is own
+    if type(transform) is not type(own):
+        return False
+    maps = []
+    for low, high in ((-2.0, 2.0), (1.0, -0.5)):
+        at = pt.constant(np.linspace(low, high, value.size).reshape(value.shape))
+        maps += [t.backward(at, *rv.owner.inputs) for t in (transform, own)]
+    one, two, three, four = pytensor.function([], maps, mode="FAST_COMPILE")()
+    return np.array_equal(one, two) and np.array_equal(three, four)
 
 
 class _Program:

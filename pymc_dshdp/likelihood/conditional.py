@@ -20,7 +20,7 @@ from pymc_dshdp.distributions import HiddenPathRV
 from pymc_dshdp.emissions.conditional import conditionals
 from pymc_dshdp.graph.elements import NotElementwise, element_axes
 from pymc_dshdp.graph.pointwise import depends_on, is_pointwise
-from pymc_dshdp.graph.prior_draws import PriorDraw
+from pymc_dshdp.graph.prior_draws import PriorDraw, has_own_transform
 from pymc_dshdp.graph.readers import in_values, point_function
 from pymc_dshdp.graph.terms import log_densities
 from pymc_dshdp.graph.walks import concrete_shape, has_op, unwrap
@@ -236,7 +236,7 @@ class ConditionalTerm:
         self._draw, self.spread = self._prior(model, match.variable, start)
 
     def _prior(self, model, rv, start):
-        """Build the prior's draw, or None where it may leave the numbers, and find its spread."""
+        """Build the draw from the prior, or None if there is none, and find its spread."""
         try:
             draw = PriorDraw(model, rv)
         except NotImplementedError:
@@ -245,7 +245,7 @@ class ConditionalTerm:
         values = np.array([draw(start, rng) for _ in range(PRIOR_DRAWS)], dtype="float64")
         finite = np.isfinite(values)
         low, high = np.nanquantile(np.where(finite, values, np.nan), [0.25, 0.75], axis=0)
-        return draw if finite.all() else None, high - low
+        return draw if has_own_transform(model, rv, values[0]) else None, high - low
 
     def _compile(self, statistics):
         """``f(point, x, *statistics)``: the log-density of each element, in value space."""
@@ -291,16 +291,17 @@ class ConditionalTerm:
     def draw(self, point, rng):
         """Update all elements given everything else; the new values by name."""
         visits, statistics = self.statistics(point)
-        x = np.array(point[self.value.name], dtype="float64")
+        x = np.asarray(point[self.value.name])
         if self._by_state:
             visits = visits.reshape(-1, *[1] * (x.ndim - 1))
             if self._draw is not None and not visits.all():
-                x = np.where(visits == 0.0, self._draw(point, rng), x)
+                vacant = np.broadcast_to(visits == 0.0, x.shape).ravel()
+                x = self._draw.renewed(point, rng, x.size, vacant).reshape(x.shape)
         else:
             visits = visits.sum()
         width = 2.0 * self.spread / np.sqrt(1.0 + visits)
         density = self.log_density(point, statistics)
-        x, width = x.ravel(), np.broadcast_to(width, self._shape).ravel()
+        x, width = x.ravel().astype(float), np.broadcast_to(width, self._shape).ravel()
         for _ in range(UPDATES):
             try:
                 x = slice_sample(density, x, rng, width)

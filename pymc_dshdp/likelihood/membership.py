@@ -1,8 +1,9 @@
 """Which elements of the parameters enter the likelihood of which state: learnt by probing.
 
-On a path that is k throughout, the gradient of the terms that depend on the states is zero in
-every parameter that state k does not use. So ``theta[z]``, stacked scalars, cumulated sums and
-shared parameters need no special case.
+A metric may be built on it, whose draws are exact whatever the metric; nothing else may, for
+probing proves nothing (``graph/gathers.py`` does). On a path that is k throughout, the gradient of
+the terms that depend on the states is zero in every parameter that state k does not use. So
+``theta[z]``, stacked scalars, cumulated sums and shared parameters need no special case.
 """
 
 from itertools import islice
@@ -48,14 +49,11 @@ class Membership(NamedTuple):
     coupled: set
     paths: list
 
-    def counts(self, point):
-        """Time points in each state; (S,)."""
-        out = np.zeros(self.n_states, int)
+    def of_paths(self):
+        """((position of its first state, number of states), path) of each path."""
+        by_name = {z.name: z for z in self.paths}
         for prior, first, names in self.states:
-            for name in names:
-                path = np.ravel(point[name]).astype(np.int64, copy=False)
-                out[first : first + prior.n_states] += np.bincount(path, minlength=prior.n_states)
-        return out
+            yield from (((first, prior.n_states), by_name[name]) for name in names)
 
 
 def find_membership(model, priors, terms, start):

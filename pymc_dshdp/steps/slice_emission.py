@@ -71,8 +71,8 @@ class SliceEmissionStep(ChainStep):
 
     Notes
     -----
-    Where a prior cannot be drawn from, or its draws may leave the range of the numbers in value
-    space (``pm.Gamma("sigma", 1e-3, 1e-3)``), the elements of empty states too are slice-sampled.
+    Where a prior cannot be drawn from, or has a transform that cuts it off, the elements of empty
+    states are slice-sampled alone.
     """
 
     name = "slice_emission"

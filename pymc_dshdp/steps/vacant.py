@@ -5,10 +5,10 @@ import logging
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
-from pymc.distributions.transforms import _default_transform
 from pytensor.graph.traversal import ancestors
 
-from pymc_dshdp.graph.prior_draws import PriorDraw
+from pymc_dshdp.graph.gathers import states_that_read
+from pymc_dshdp.graph.prior_draws import PriorDraw, has_own_transform
 
 __all__ = ["VacantUnits"]
 
@@ -26,6 +26,10 @@ class VacantUnits:
     for all such k at once: the first factor is the joint density without their terms, the second
     their prior. A step that leaves the first invariant, followed by a draw from the second,
     leaves the joint invariant. Which k these are is a function of z alone, which does not move.
+
+    That :math:`\theta_k` enters the likelihood of times in state k alone is proved from the graph
+    (``graph/gathers.py``). Where it is not, the parameter is taken to enter that of all states, and
+    stays in the trajectory.
 
     A unit is what the prior draws at once: an element of a batch, with its core dimensions.
 
@@ -54,8 +58,11 @@ class VacantUnits:
             rv = model.values_to_rvs[value]
             shape = start[value.name].shape[: rv.type.ndim - rv.owner.op.ndim_supp]
             n = int(np.prod(shape, dtype=int))
-            uses = membership.uses[value]
+            uses = _proven_uses(membership, terms, value, start)
             uses = uses.reshape(n, len(uses) // n, -1).any(axis=1)
+            if uses.all():
+                _log.debug("%s stays where states are empty: all of them may read it", rv.name)
+                continue
             draw = _prior_draw(model, rv, start)
             if draw is None or not uses.any() or not _is_elementwise(graphs[rv], shape):
                 continue
@@ -96,21 +103,14 @@ class VacantUnits:
         return np.repeat(self.active[low:high], size // (high - low))
 
     def draw(self, point, rng):
-        """Draw the units that are not active from their priors given the point.
-
-        A unit keeps its value where the draw has none in floating point (the logarithm of a number
-        that rounds to zero): the prior is that of the values that a point can hold.
-        """
+        """Draw the units that are not active from their priors given the point."""
         if self.active.all():
             return point
         out = dict(point)
         for value, (low, high, _), draw in zip(self.values, self._parts, self._draws, strict=True):
             vacant = ~self.active[low:high]
             if vacant.any():
-                drawn = draw(point, rng).reshape(high - low, -1)
-                vacant &= np.isfinite(drawn).all(axis=1)
-                new = np.array(point[value.name]).reshape(high - low, -1)
-                new[vacant] = drawn[vacant]
+                new = draw.renewed(point, rng, high - low, vacant)
                 out[value.name] = new.reshape(point[value.name].shape)
         return out
 
@@ -130,6 +130,18 @@ def _candidates(model, terms, membership, moving):
             yield value
 
 
+def _proven_uses(membership, terms, value, start):
+    """States of which the likelihood may depend on each element of a variable; (size, S)."""
+    uses = np.zeros((start[value.name].size, membership.n_states), bool)
+    for (first, n_states), z in membership.of_paths():
+        for _, graph in terms:
+            if {value, z} <= set(ancestors([graph])):
+                uses[:, first : first + n_states] |= states_that_read(
+                    graph, value, z, n_states, start
+                )
+    return uses
+
+
 def _is_elementwise(graph, shape):
     """Whether a log-density has an element for each unit."""
     fixed = graph.type.broadcastable
@@ -142,25 +154,12 @@ def _prior_draw(model, rv, start):
     """``PriorDraw`` of a variable; None if its prior cannot be drawn from."""
     value = start[model.rvs_to_values[rv].name]
     try:
-        if not _is_own(model.rvs_to_transforms[rv], rv, value):
-            raise NotImplementedError("its transform is not that of its distribution")
         draw = PriorDraw(model, rv)
+        if not has_own_transform(model, rv, value):
+            raise NotImplementedError("its transform is not that of its distribution")
         if draw(start, np.random.default_rng(0)).shape != value.shape:
             raise NotImplementedError("its draws have another shape")
     except Exception as error:  # whatever a distribution of others raises where it cannot be drawn
         _log.debug("%s is not drawn from its prior where states are empty: %s", rv.name, error)
         return None
     return draw
-
-
-def _is_own(transform, rv, value):
-    """Whether a transform maps to all of the distribution's support, as its own does."""
-    own = _default_transform(rv.owner.op, rv)
-    if transform is None or own is None:
-        return transform is None
-    if type(transform) is not type(own):
-        return False
-    at = pt.constant(np.linspace(-2.0, 2.0, value.size).reshape(value.shape))
-    maps = [t.backward(at, *rv.owner.inputs) for t in (transform, own)]
-    one, two = pytensor.function([], maps, mode="FAST_COMPILE")()
-    return np.array_equal(one, two)
