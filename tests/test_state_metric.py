@@ -15,6 +15,7 @@ from pymc_dshdp._compat import begin_chain
 from pymc_dshdp.graph.gathers import states_that_read
 from pymc_dshdp.graph.prior_draws import PriorDraw, has_own_transform
 from pymc_dshdp.graph.prior_variables import find_priors
+from pymc_dshdp.likelihood.conditional import ConditionalTerm, find_conditional
 from pymc_dshdp.likelihood.membership import find_membership
 from pymc_dshdp.steps.metric import Block, StateMetric, fit
 from pymc_dshdp.steps.nuts import _terms
@@ -179,8 +180,8 @@ def test_cut_off_priors_are_not_drawn_from():
         cut = pm.Normal("cut", shape=STATES, transform=pm.distributions.transforms.Interval(-3, 3))
         pm.Normal("y", cut[z], 1.0, observed=Y)
     assert not has_own_transform(model, cut, np.zeros(STATES))
-    step = dshdp.SliceEmissionStep([cut], model=model, rng=2)
-    assert step._terms[0]._draw is None
+    match = find_conditional(model, cut)
+    assert ConditionalTerm(model, match, model.initial_point())._draw is None
 
 
 def test_units_move_among_the_values_that_draws_have():

@@ -18,8 +18,8 @@ from pytensor.tensor.reshape import JoinDims, SplitDims
 from pytensor.tensor.shape import Reshape, SpecifyShape
 
 from pymc_dshdp.graph.dependence import INDEXING, NONE, SEVERAL, index_entries
-from pymc_dshdp.graph.pointwise import depends_on
 from pymc_dshdp.graph.placing import Dependence, SeveralTimes, inlined, lowered
+from pymc_dshdp.graph.pointwise import depends_on
 
 __all__ = ["states_that_read"]
 
