@@ -14,7 +14,9 @@ import pymc_dshdp as dshdp
 from pymc_dshdp.graph.prior_variables import find_priors
 from pymc_dshdp.kernels.collapsed_transitions import Persistence, log_path_marginal
 from pymc_dshdp.kernels.counts import empty_counts, path_counts
+from pymc_dshdp.kernels.predictive import path_evidence
 from pymc_dshdp.steps._common import PathReader
+from pymc_dshdp.steps.collapsed import find_complete
 from pymc_dshdp.steps.joint import JointDensity
 from pymc_dshdp.steps.transition import transition_update
 
@@ -229,6 +231,16 @@ def transitions(point, path=PATH, lengths=(T,)):
     base = np.tile(np.exp(point["hmm_alpha_log__"]) * point["hmm_beta"], (L + 1, 1))
     persistence = Persistence(np.full(L, phi * rho), np.full(L, (1.0 - phi) * rho), True)
     return log_path_marginal(counts, base, persistence)
+
+
+@pytest.mark.parametrize("name", ["mvnormal", "autoregression"])
+def test_evidence_is_that_of_the_chain_rule(name):
+    """Against what the slot of each state predicts of one time after another."""
+    model = families.build(CASES[name][0])
+    emission, point = find_complete(model, model["z"]), model.initial_point()
+    twin = np.zeros(L)
+    path_evidence(emission.empty(point)[0], PATH, twin)
+    np.testing.assert_allclose(emission.evidence(point, PATH), twin, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -1,12 +1,15 @@
 """Linear-Gaussian tables and matrix-normal inverse-Wishart posteriors, batched over states."""
 
 import numpy as np
+from scipy.special import multigammaln
 
+from pymc_dshdp.kernels.emissions_statistics import pooled_factors
 from pymc_dshdp.kernels.emissions_tables import squares_table
 
 __all__ = [
     "draw_posterior",
     "gaussian_table",
+    "log_regression_evidence",
     "lower_factor",
     "prior_factor",
 ]
@@ -68,6 +71,8 @@ def prior_factor(mean, columns, scale):
         Rows of (x, y).
     """
     L, d, p = mean.shape
+    if L > 1 and all(np.all(x == x[:1]) for x in (mean, columns, scale)):
+        return np.repeat(prior_factor(mean[:1], columns[:1], scale[:1]), L, axis=0)
     out = np.zeros((L, p + d, p + d))
     whiten = np.linalg.inv(np.linalg.cholesky(columns))
     out[:, :p, :p] = whiten
@@ -81,6 +86,40 @@ def lower_factor(rows):
     factors = np.linalg.qr(rows, mode="r")
     signs = np.where(np.diagonal(factors, axis1=1, axis2=2) < 0.0, -1.0, 1.0)
     return np.ascontiguousarray((factors * signs[:, :, None]).transpose(0, 2, 1))
+
+
+def log_regression_evidence(visits, factors, prior, degrees, d):
+    r"""Log marginal likelihood of regressions with matrix-normal inverse-Wishart priors.
+
+    With F_0 and F the factors of prior rows and of prior and data rows, in blocks of x and y,
+
+        log Gamma_d((n_0 + n) / 2) - log Gamma_d(n_0 / 2) - n d / 2 log pi
+        + n_0 log |F_0,yy| - (n_0 + n) log |F_yy| + d (log |F_0,xx| - log |F_xx|)
+
+    Parameters
+    ----------
+    visits : ndarray of shape (L,)
+        n.
+    factors, prior : ndarray of shape (L, p + d, p + d)
+    degrees : ndarray of shape (L,)
+        n_0.
+    d : int
+
+    Returns
+    -------
+    ndarray of shape (L,)
+    """
+    p = prior.shape[-1] - d
+    alike = np.all(prior == prior[:1])
+    upper = np.linalg.qr(prior[:1] if alike else prior, mode="r")
+    before = np.log(np.abs(np.diagonal(upper, axis1=1, axis2=2)))
+    after = np.diagonal(pooled_factors(factors, upper), axis1=1, axis2=2)
+    after = np.log(np.abs(after))
+    total = degrees + visits
+    out = multigammaln(0.5 * total, d) - multigammaln(0.5 * degrees, d)
+    out -= 0.5 * visits * d * np.log(np.pi)
+    out += degrees * before[:, p:].sum(axis=1) - total * after[:, p:].sum(axis=1)
+    return out + d * (before[:, :p] - after[:, :p]).sum(axis=1)
 
 
 def draw_posterior(rng, factors, prior, degrees, d):

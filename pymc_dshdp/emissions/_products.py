@@ -1,10 +1,21 @@
 """Matrix products over data and states, and draws, that several families share."""
 
 import numpy as np
+from scipy.special import gammaln
 
 from pymc_dshdp.kernels.emissions_statistics import log_gamma_draws
 
-__all__ = ["log_gamma", "weighted_logs"]
+__all__ = ["log_dirichlet_evidence", "log_gamma", "weighted_logs"]
+
+
+def log_dirichlet_evidence(weights, counts):
+    """Log B(weights + counts) - log B(weights) over the last axis, of nonnegative weights."""
+    with np.errstate(invalid="ignore"):
+        rise = gammaln(weights + counts) - gammaln(weights)
+    rise = np.where(counts == 0.0, 0.0, rise)
+    rise[(weights == 0.0) & (counts > 0.0)] = -np.inf
+    total = weights.sum(axis=-1)
+    return rise.sum(axis=-1) + gammaln(total) - gammaln(total + counts.sum(axis=-1))
 
 
 def weighted_logs(weights, logs):

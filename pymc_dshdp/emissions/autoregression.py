@@ -23,6 +23,7 @@ from pymc_dshdp.distributions.matrices import (
 from pymc_dshdp.emissions._gaussian import (
     draw_posterior,
     gaussian_table,
+    log_regression_evidence,
     lower_factor,
     prior_factor,
 )
@@ -219,6 +220,13 @@ class Autoregression(Family):
         prior = prior_factor(mean, columns, scale)
         draw = draw_posterior(rng, factors, prior, degrees + visits, mean.shape[1])
         return draw[0][:, None], packed_cholesky(draw[1])[:, None]
+
+    def log_evidence(self, moments, hyperparameters):
+        """Matrix-t."""
+        visits, factors = (s[:, 0] for s in moments)
+        mean, columns, scale, degrees = (h[:, 0] for h in hyperparameters)
+        prior = prior_factor(mean, columns, scale)
+        return log_regression_evidence(visits, factors, prior, degrees, mean.shape[1])
 
     def collapse(self, data, others, hyperparameters):
         """Matrix-t: multivariate t given the regressors; times that are given have density 1."""

@@ -191,6 +191,31 @@ class Family:
         """
         raise NotImplementedError
 
+    # -- marginal likelihood ----------------------------------------------------------------
+
+    def moments(self, data, z, n_states):
+        """Sum over the times of each state what the marginal likelihood depends on.
+
+        Parameters
+        ----------
+        data : object
+            What ``prepare`` returned.
+        z : ndarray of int, shape (T,)
+        n_states : int
+
+        Returns
+        -------
+        tuple of ndarray of shape (L, C, ...)
+        """
+        return self.suff_stats(data, z, n_states)
+
+    log_evidence = None
+    """None, or a method ``log_evidence(moments, hyperparameters, *others)``: log marginal
+    likelihood of what each state has, its parameters integrated out, an array of shape (L,), 0
+    where a state has nothing. ``moments`` are as above, ``hyperparameters`` arrays of shape
+    (L, C, ...) and ``others`` the likelihood's other parameters at each state, (L, C, *core).
+    ``log_constant`` is left out."""
+
     # -- collapsed sweep --------------------------------------------------------------------
 
     collapse = None
@@ -200,7 +225,7 @@ class Family:
     the hyperparameters, arrays of L + 1 rows whose last stands for what is in no state."""
 
     def log_constant(self, data):
-        """Sum the terms of the log-density that ``collapse`` leaves out: the same in all states.
+        """Sum what ``collapse`` and ``log_evidence`` leave out: the same in all states.
 
         Parameters
         ----------

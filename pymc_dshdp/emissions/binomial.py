@@ -5,7 +5,7 @@ import pytensor.tensor as pt
 from pytensor.tensor.random.basic import BernoulliRV, BetaRV, BinomialRV
 from scipy.special import gammaln
 
-from pymc_dshdp.emissions._products import log_gamma, weighted_logs
+from pymc_dshdp.emissions._products import log_dirichlet_evidence, log_gamma, weighted_logs
 from pymc_dshdp.emissions.base import Family, Parameter, register
 from pymc_dshdp.emissions.conditional import Conditional, register_conditional
 from pymc_dshdp.kernels.emissions_statistics import state_sums
@@ -38,6 +38,11 @@ class _Successes(Family):
         """Log-odds of p ~ Beta(a + successes, b + failures)."""
         a, b = (h + s for h, s in zip(hyperparameters, stats, strict=True))
         return (log_gamma(rng, a) - log_gamma(rng, b),)
+
+    def log_evidence(self, moments, hyperparameters):
+        """Beta functions."""
+        weights, counts = np.stack(hyperparameters, axis=-1), np.stack(moments, axis=-1)
+        return log_dirichlet_evidence(weights, counts).sum(axis=1)
 
     def collapse(self, data, others, hyperparameters):
         """Beta-binomial."""

@@ -5,7 +5,7 @@ import pytensor.tensor as pt
 from pytensor.tensor.random.basic import CategoricalRV, DirichletRV, MultinomialRV
 from scipy.special import gammaln
 
-from pymc_dshdp.emissions._products import log_gamma, weighted_logs
+from pymc_dshdp.emissions._products import log_dirichlet_evidence, log_gamma, weighted_logs
 from pymc_dshdp.emissions.base import Family, Parameter, register
 from pymc_dshdp.kernels.emissions_statistics import category_counts, state_sums
 from pymc_dshdp.kernels.emissions_tables import category_table
@@ -25,6 +25,10 @@ class _Categories(Family):
     def sample_posterior(self, rng, stats, hyperparameters):
         """Log-gammas, whose normalised exponentials are Dir(concentration + counts)."""
         return (log_gamma(rng, hyperparameters[0] + stats[0]),)
+
+    def log_evidence(self, moments, hyperparameters):
+        """Beta functions of the concentrations."""
+        return log_dirichlet_evidence(hyperparameters[0], moments[0]).sum(axis=1)
 
 
 @register

@@ -5,6 +5,7 @@ import pytensor.tensor as pt
 from pytensor.scalar.basic import Reciprocal
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.random.basic import ExponentialRV, GammaRV
+from scipy.special import gammaln
 
 from pymc_dshdp.emissions._products import log_gamma
 from pymc_dshdp.emissions.base import Family, Parameter, register
@@ -62,6 +63,13 @@ class ExponentialGamma(Family):
         visits, total = stats
         shape, rate = hyperparameters
         return (log_gamma(rng, shape + visits) - np.log(rate + total),)
+
+    def log_evidence(self, moments, hyperparameters):
+        """Gamma functions of the posterior's shape and rate, less those of the prior's."""
+        visits, total = moments
+        shape, rate = hyperparameters
+        out = gammaln(shape + visits) - gammaln(shape) - shape * np.log1p(total / rate)
+        return (out - visits * np.log(rate + total)).sum(axis=1)
 
     def collapse(self, data, others, hyperparameters):
         """Lomax."""

@@ -9,6 +9,7 @@ from pymc_dshdp.distributions.matrices import InverseWishartRV, ScaledNormalRV, 
 from pymc_dshdp.emissions._gaussian import (
     draw_posterior,
     gaussian_table,
+    log_regression_evidence,
     lower_factor,
     prior_factor,
 )
@@ -77,6 +78,23 @@ class MvNormalMean(_MvNormal):
         mean, covariance = hyperparameters
         return (_draw_mean(rng, stats, mean, np.linalg.inv(covariance)),)
 
+    def moments(self, data, z, n_states):
+        """(visits, means, scatter about them)."""
+        y = data[0]
+        visits, sums = state_sums(z, y.reshape(len(y), -1), n_states)
+        n = np.maximum(visits, 1.0)[:, None, None]
+        mean = sums.reshape(n_states, *y.shape[1:]) / n
+        residuals = y - mean[z]
+        products = residuals[..., None] * residuals[..., None, :]
+        _, scatter = state_sums(z, products.reshape(len(y), -1), n_states)
+        full = np.broadcast_to(visits[:, None], mean.shape[:2])
+        return full, mean, scatter.reshape(*mean.shape, mean.shape[-1])
+
+    def log_evidence(self, moments, hyperparameters, noise):
+        """Multivariate normal."""
+        mean, covariance = hyperparameters
+        return _log_mean_evidence(moments, mean, covariance, noise)
+
     def collapse(self, data, others, hyperparameters):
         """Multivariate normal."""
         mean, covariance = hyperparameters
@@ -95,6 +113,12 @@ class MvNormalIndependentMean(MvNormalMean):
         precision = scale[..., None] ** -2.0 * np.eye(scale.shape[-1])
         return (_draw_mean(rng, stats, mean, precision),)
 
+    def log_evidence(self, moments, hyperparameters, noise):
+        """Multivariate normal."""
+        mean, scale = hyperparameters
+        covariance = scale[..., None] ** 2.0 * np.eye(scale.shape[-1])
+        return _log_mean_evidence(moments, mean, covariance, noise)
+
     def collapse(self, data, others, hyperparameters):
         """Multivariate normal."""
         mean, scale = hyperparameters
@@ -108,6 +132,24 @@ def _draw_mean(rng, stats, mean, prior_precision):
     half = np.linalg.solve(root, weighted[..., None])
     half += rng.standard_normal(half.shape)
     return np.linalg.solve(np.swapaxes(root, -1, -2), half)[..., 0]
+
+
+def _log_mean_evidence(moments, mean, covariance, noise):
+    """Log evidence of n vectors: their mean has the covariance S + noise / n."""
+    visits, centre, scatter = moments
+    d = centre.shape[-1]
+    n = np.maximum(visits, 1.0)
+    root = np.linalg.cholesky(noise)
+    within = np.linalg.solve(noise, scatter).trace(axis1=-2, axis2=-1)
+    spread = np.linalg.cholesky(covariance + noise / n[..., None, None])
+    residual = np.linalg.solve(spread, (centre - mean)[..., None])[..., 0]
+
+    def log_det(factor):
+        return np.log(np.diagonal(factor, axis1=-2, axis2=-1)).sum(axis=-1)
+
+    out = -(n - 1.0) * log_det(root) - 0.5 * d * np.log(n) - log_det(spread)
+    out -= 0.5 * (n * d * np.log(2.0 * np.pi) + within + (residual**2).sum(axis=-1))
+    return np.where(visits > 0.0, out, 0.0).sum(axis=1)
 
 
 def _collapsed_mean(y, covariance, mean, prior_root):
@@ -157,6 +199,13 @@ class MvNormalInverseWishart(_MvNormal):
         prior = prior_factor(mean[..., None], 1.0 / count[:, None, None], scale)
         draw = draw_posterior(rng, factors, prior, degrees + visits, mean.shape[1])
         return draw[0][:, None, :, 0], packed_cholesky(draw[1])[:, None]
+
+    def log_evidence(self, moments, hyperparameters):
+        """Multivariate t."""
+        visits, factors = (s[:, 0] for s in moments)
+        mean, count, scale, degrees = (h[:, 0] for h in hyperparameters)
+        prior = prior_factor(mean[..., None], 1.0 / count[:, None, None], scale)
+        return log_regression_evidence(visits, factors, prior, degrees, mean.shape[1])
 
     def collapse(self, data, others, hyperparameters):
         """Multivariate t."""

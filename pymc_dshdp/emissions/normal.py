@@ -7,6 +7,7 @@ import pytensor.tensor as pt
 from pytensor.scalar.basic import Mul, Sqrt, TrueDiv
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.random.basic import InvGammaRV, NormalRV
+from scipy.special import gammaln
 
 from pymc_dshdp.emissions._products import log_gamma
 from pymc_dshdp.emissions.base import Family, Parameter, register
@@ -23,6 +24,8 @@ from pymc_dshdp.kernels.simd import normal_table
 
 __all__ = ["NormalInverseGamma", "NormalMean", "NormalVariance"]
 
+LOG_2PI = np.log(2.0 * np.pi)
+
 
 class _Normal(Family):
     likelihood = NormalRV
@@ -34,6 +37,12 @@ class _Normal(Family):
     def log_likelihoods(self, data, mean, scale):
         """-((y - mean) / scale)^2 / 2 - log(scale) - log(2 pi) / 2."""
         return normal_table(data, mean, scale)
+
+    def moments(self, data, z, n_states):
+        """(visits, means, squared deviations from them)."""
+        visits, sums, squares = state_moments(z, data, n_states)
+        full = np.broadcast_to(visits[:, None], sums.shape)
+        return full, sums / np.maximum(full, 1.0), squares
 
 
 @register
@@ -59,6 +68,16 @@ class NormalMean(_Normal):
         total = scale**-2.0 + precision
         centre = (mean * scale**-2.0 + weighted) / total
         return (centre + rng.standard_normal(centre.shape) / np.sqrt(total),)
+
+    def log_evidence(self, moments, hyperparameters, noise):
+        """Use that the mean of n observations has variance s^2 + noise^2 / n."""
+        visits, mean, squares = moments
+        location, scale = hyperparameters
+        precision = visits * noise**-2.0
+        out = -0.5 * np.log1p(precision * scale**2.0) - visits * np.log(noise)
+        shrunk = precision / (1.0 + precision * scale**2.0)
+        out -= 0.5 * (squares * noise**-2.0 + shrunk * (mean - location) ** 2)
+        return (out - 0.5 * visits * LOG_2PI).sum(axis=1)
 
     def collapse(self, data, others, hyperparameters):
         """Use the normal predictive, given the scale."""
@@ -96,6 +115,12 @@ class NormalVariance(_NormalVariance):
         visits, squares = stats
         shape, scale = hyperparameters
         return (np.log(scale + 0.5 * squares) - log_gamma(rng, shape + 0.5 * visits),)
+
+    def log_evidence(self, moments, hyperparameters, mean):
+        """Student t, given the mean."""
+        visits, centre, squares = moments
+        shape, scale = hyperparameters
+        return _log_t(visits, 0.5 * (squares + visits * (centre - mean) ** 2), shape, scale)
 
     def collapse(self, data, others, hyperparameters):
         """Student t, given the mean."""
@@ -161,9 +186,25 @@ class NormalInverseGamma(_NormalVariance):
         mean = (count * location + visits * centre) / total
         return mean + rng.standard_normal(mean.shape) * spread, log_variance
 
+    def log_evidence(self, moments, hyperparameters):
+        """Student t."""
+        visits, centre, squares = moments
+        location, count, shape, scale = hyperparameters
+        squares = squares + count * visits / (count + visits) * (centre - location) ** 2
+        mean = 0.5 * np.log(count / (count + visits)).sum(axis=1)
+        return mean + _log_t(visits, 0.5 * squares, shape, scale)
+
     def collapse(self, data, others, hyperparameters):
         """Student t."""
         return normal_inverse_gamma(data, *hyperparameters)
+
+
+def _log_t(visits, half_squares, shape, scale):
+    """Log evidence of Normal observations under an inverse-gamma variance, over columns."""
+    after = shape + 0.5 * visits
+    out = gammaln(after) - gammaln(shape) - shape * np.log1p(half_squares / scale)
+    out -= 0.5 * visits * (LOG_2PI + np.log(scale + half_squares))
+    return out.sum(axis=1)
 
 
 def _prior_count(mean, variance):

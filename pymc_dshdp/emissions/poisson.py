@@ -61,6 +61,13 @@ class PoissonGamma(Family):
         shape, rate = hyperparameters
         return (log_gamma(rng, shape + total) - np.log(rate + visits),)
 
+    def log_evidence(self, moments, hyperparameters):
+        """Gamma functions of the posterior's shape and rate, less those of the prior's."""
+        total, visits = moments
+        shape, rate = hyperparameters
+        out = gammaln(shape + total) - gammaln(shape) - shape * np.log1p(visits / rate)
+        return (out - total * np.log(rate + visits)).sum(axis=1)
+
     def collapse(self, data, others, hyperparameters):
         """Negative binomial."""
         return poisson_rate(data[0], *hyperparameters)

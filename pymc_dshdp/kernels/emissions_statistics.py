@@ -178,6 +178,36 @@ def triangular_statistics(z, rows, n_states):
 
 
 @njit(cache=True, nogil=True)
+def pooled_factors(one, two):
+    """Triangular factors of R'R + S'S for pairs of factors R and S.
+
+    Parameters
+    ----------
+    one, two : ndarray of shape (K, m, m)
+        Upper triangular; ``two`` may have one matrix for all.
+
+    Returns
+    -------
+    ndarray of shape (K, m, m)
+    """
+    K, m, _ = one.shape
+    out = np.empty((K, m, m))
+    columns = np.empty((m, WAITING))
+    for k in range(K):
+        out[k] = two[k if two.shape[0] == K else 0]
+        for low in range(0, m, WAITING):
+            n = min(WAITING, m - low)
+            seen = False
+            for c in range(m):
+                for i in range(n):
+                    columns[c, i] = one[k, low + i, c]
+                    seen |= columns[c, i] != 0.0
+            if seen:
+                _absorb(columns, n, out[k])
+    return out
+
+
+@njit(cache=True, nogil=True)
 def log_gamma_draws(rng, shapes):
     """Logarithms of Gamma(shape, 1) draws, elementwise over a vector of shapes."""
     out = np.empty(shapes.shape[0])

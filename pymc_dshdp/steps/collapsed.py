@@ -77,24 +77,36 @@ class CollapsedEmission(ConjugateTerm):
 
     def empty(self, point):
         """(emission with nothing included, whether all slots are alike)."""
-        arrays = self._read(point)
-        n = self._n_hyper
-        hyperparameters = [self._hyperparameter(h) for h in arrays[:n]]
-        others = [self._likelihood.arrange(x) for x in arrays[n:]]
+        hyperparameters, others = self._given(point)
         alike = all(np.all(x == x[:1]) for x in [*hyperparameters, *others])
         padded = [_with_empty(x) for x in hyperparameters]
         data = self._likelihood.data(point)
         with self.named_if_singular():
             return self._family.collapse(data, [_with_empty(x) for x in others], padded), alike
 
+    def evidence(self, point, states):
+        """Log marginal likelihoods of the times of each state, shape (L,)."""
+        hyperparameters, others = self._given(point)
+        data = self._likelihood.data(point)
+        with self.named_if_singular():
+            moments = self._family.moments(data, states, self._likelihood.n_states)
+            return self._family.log_evidence(moments, hyperparameters, *others)
+
     def log_constant(self, point):
-        """Terms of the log-density that the emission leaves out."""
+        """Terms of the log-density that the evidence leaves out."""
         return self._family.log_constant(self._likelihood.data(point))
+
+    def _given(self, point):
+        """(hyperparameters, the likelihood's other parameters), at each state."""
+        arrays = self._read(point)
+        n = self._n_hyper
+        hyperparameters = [self._hyperparameter(np.asarray(h, "float64")) for h in arrays[:n]]
+        return hyperparameters, [self._likelihood.arrange(x) for x in arrays[n:]]
 
 
 def _with_empty(rows):
     """Rows of the slots, and below them the first again for what is in no slot."""
-    return np.concatenate([rows, rows[:1]]).astype("float64", copy=False)
+    return np.concatenate([rows, rows[:1]])
 
 
 def find_collapsed(model, z):
@@ -111,7 +123,7 @@ def find_collapsed(model, z):
         None unless a single term of the model involves z, and it is of a conjugate family with
         parameters of its own for each column of the data.
     """
-    emission = _find(model, z)
+    emission = _find(model, z, "collapse")
     return emission if emission is not None and len(emission.terms) == 1 else None
 
 
@@ -120,18 +132,20 @@ def find_complete(model, z):
 
     As ``find_collapsed``; missing observations are among the data, at their present values.
     """
-    emission = _find(model, z)
+    emission = _find(model, z, "log_evidence")
     return emission if emission is not None and emission.complete else None
 
 
-def _find(model, z):
+def _find(model, z, method):
+    """Find the emission of z whose family has a method."""
     terms = {rv for rv, _ in terms_involving(model, z)}
     for rv in model.free_RVs:
         try:
             match = find_conjugate(model, rv)
         except NotConjugate:
             continue
-        if match.z is z and match.terms == terms and match.family.collapse is not None:
+        able = getattr(match.family, method) is not None
+        if match.z is z and match.terms == terms and able:
             emission = CollapsedEmission(model, match)
             return emission if emission.fits else None
     return None

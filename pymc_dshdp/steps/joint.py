@@ -6,7 +6,6 @@ from pytensor.graph.traversal import ancestors
 from pymc_dshdp.graph.prior_variables import outside_dependents
 from pymc_dshdp.graph.readers import Reader
 from pymc_dshdp.kernels.collapsed_transitions import Persistence, log_path_marginal
-from pymc_dshdp.kernels.predictive import path_evidence
 from pymc_dshdp.steps.collapsed import find_complete
 
 __all__ = ["CollapsedPersistence", "JointDensity"]
@@ -89,9 +88,7 @@ class JointDensity:
             return np.nan
         base = self._transition.row_concentrations(point)
         out = log_path_marginal(self._paths.counts(point), base, self.persistence(point))
-        evidence = np.empty(self._paths.n_states)
         for value, emission in zip(self._paths.values, self.emissions, strict=True):
             states = np.array(np.ravel(point[value.name]), dtype=np.int64)
-            path_evidence(emission.empty(point)[0], states, evidence)
-            out += evidence.sum() + emission.log_constant(point)
+            out += emission.evidence(point, states).sum() + emission.log_constant(point)
         return out
