@@ -199,12 +199,12 @@ def hierarchy():
 
 
 def choices():
-    """Choices: Bernoulli regression with four covariates, 20 sessions of 100 trials, L = 5."""
-    z, rng = runs(np.random.default_rng(14), 3, 40, 50)
+    """Choices: Bernoulli regression with four covariates, 100 sessions of 500 trials, L = 5."""
+    z, rng = runs(np.random.default_rng(14), 3, 1000, 50)
     X = np.column_stack([np.ones(len(z)), rng.normal(size=(len(z), 3))])
     b = np.array([[0.0, 3.0, 0.0, 0.0], [1.5, 0.5, 1.0, 0.0], [-1.5, 0.5, 0.0, 1.0]])
     y = rng.random(len(z)) < 1.0 / (1.0 + np.exp(-(X * b[z]).sum(axis=1)))
-    z = hidden(len(y), 5, [100] * 20)
+    z = hidden(len(y), 5, [500] * 100)
     b = pm.Normal("b", 0.0, 2.0, shape=(5, 4))
     pm.Bernoulli("y", logit_p=(X * b[z]).sum(axis=-1), observed=y.astype(int))
     return [b]

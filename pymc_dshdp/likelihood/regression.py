@@ -1,4 +1,4 @@
-r"""Linear regressions of a Normal mean whose coefficients are drawn together, state by state.
+r"""Linear regressions whose coefficients are drawn together, state by state.
 
 Where :math:`y_t \sim N(o_t + x_t' b_{z_t}, \sigma_t^2)` with normal priors on the coefficients
 :math:`b_k \sim N(m_k, S_k)`, several variables end to end, and anything for the offset, the
@@ -10,8 +10,15 @@ covariates and the scale that does not depend on them,
    \Lambda_k = S_k^{-1} + \sum_{t: z_t = k} \frac{x_t x_t'}{\sigma_t^2}, \quad
    h_k = S_k^{-1} m_k + \sum_{t: z_t = k} \frac{x_t (y_t - o_t)}{\sigma_t^2}
 
-That the mean is affine in the coefficients, time by time, is proved from its graph; the
-covariates are its derivative.
+So it is, given Polya-Gamma variables, where :math:`y_t \sim Binomial(n_t, p_t)` and
+:math:`\psi_t = logit(p_t) = o_t + x_t' b_{z_t}` (Polson, Scott & Windle 2013): with
+:math:`\omega_t \sim PG(n_t, \psi_t)` drawn first,
+
+.. math:: p(y_t \mid \psi) \, p(\omega_t \mid \psi) \propto
+   \exp(-\omega_t (\psi_t - \kappa_t / \omega_t)^2 / 2), \quad \kappa_t = y_t - n_t / 2.
+
+That the mean, or the logit, is affine in the coefficients, time by time, is proved from its graph;
+the covariates are its derivative.
 """
 
 import numpy as np
@@ -19,19 +26,28 @@ import pytensor.tensor as pt
 from pytensor.gradient import grad
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
-from pytensor.tensor.random.basic import MvNormalRV, NormalRV
+from pytensor.scalar.math import Sigmoid
+from pytensor.tensor.elemwise import Elemwise
+from pytensor.tensor.random.basic import BernoulliRV, BinomialRV, MvNormalRV, NormalRV
 
 from pymc_dshdp.distributions import HiddenPathRV
+from pymc_dshdp.emissions.binomial import BernoulliProbability, BinomialProbability
 from pymc_dshdp.emissions.normal import NormalScale
+from pymc_dshdp.graph.elements import NotElementwise, element_axes
 from pymc_dshdp.graph.linear import NotLinear, linear_part, rows_of_states
+from pymc_dshdp.graph.pointwise import is_pointwise
 from pymc_dshdp.graph.readers import in_values, point_function
-from pymc_dshdp.graph.walks import concrete_shape, has_op, unwrap
+from pymc_dshdp.graph.walks import concrete_shape, depends_on_random_variables, has_op, unwrap
 from pymc_dshdp.kernels.emissions_statistics import triangular_statistics
+from pymc_dshdp.kernels.polya_gamma import polya_gamma_draws
 from pymc_dshdp.likelihood.completed import completed
 from pymc_dshdp.likelihood.conjugate import NotConjugate, dependents, find_conjugate
 from pymc_dshdp.likelihood.families import Likelihood
 
 __all__ = ["RegressionMatch", "RegressionTerm", "find_closed_form", "find_regression"]
+
+READ_BY = {NormalRV: NormalScale(), BernoulliRV: BernoulliProbability(),
+           BinomialRV: BinomialProbability()}  # fmt: skip
 
 
 def find_closed_form(model, rv, among=None):
@@ -86,8 +102,11 @@ def find_regression(model, rv, among=None):
     found = dependents(model, rv)
     whole = completed(model, found[0]) if found else None
     likelihood = whole.rv if whole else found[0] if found else None
-    if likelihood is None or not has_op(likelihood, NormalRV):
-        raise NotConjugate(f"{rv.name!r} is not in the mean of a Normal")
+    if likelihood is None or not has_op(likelihood, tuple(READ_BY)):
+        raise NotConjugate(
+            f"{rv.name!r} is not in the mean of a Normal, nor the logit of a Bernoulli or Binomial"
+        )
+    _, others = _predictor(likelihood)
     blockers = [v for v in model.basic_RVs if v is not likelihood]
     behind = list(ancestors([likelihood], blockers=blockers))
     reason = NotConjugate(f"{likelihood.name!r} does not depend on hidden states")
@@ -95,16 +114,22 @@ def find_regression(model, rv, among=None):
         if not (has_op(z, HiddenPathRV) and z in model.free_RVs):
             continue
         parts = {likelihood} if whole is None else set(whole.parts)
-        in_scale = set(ancestors([likelihood.owner.op.dist_params(likelihood.owner)[1]], blockers))
+        elsewhere = set(ancestors(others, blockers))
         able = [
             v
             for v in (model.free_RVs if among is None else among)
-            if v in behind and v not in in_scale and _is_able(model, v, z, parts)
+            if v in behind and v not in elsewhere and _is_able(model, v, z, parts)
         ]
         if rv not in able:
             reason = NotConjugate(
                 f"{rv.name!r} has no normal prior with a row for each of the states, or more than "
                 f"the mean of {likelihood.name!r} depends on it"
+            )
+            continue
+        if able == [rv] and _is_one_dimensional(likelihood, rv, z, set(blockers)):
+            reason = NotConjugate(
+                f"{likelihood.name!r} depends on its times through few numbers, given which "
+                f"the elements of {rv.name!r} are independent"
             )
             continue
         for variables in (able, [rv]):
@@ -113,6 +138,38 @@ def find_regression(model, rv, among=None):
             except NotLinear as error:
                 reason = NotConjugate(f"the mean of {likelihood.name!r} in {rv.name!r}: {error}")
     raise reason
+
+
+def _predictor(likelihood):
+    """Split a likelihood's parameters: what is to be affine in the coefficients, and the others.
+
+    Raises
+    ------
+    NotConjugate
+        If a probability is no inverse logit.
+    """
+    parameters = likelihood.owner.op.dist_params(likelihood.owner)
+    if has_op(likelihood, NormalRV):
+        return parameters[0], parameters[1:]
+    *others, p = parameters
+    if not (has_op(p, Elemwise) and isinstance(p.owner.op.scalar_op, Sigmoid)):
+        raise NotConjugate(
+            f"the probability of {likelihood.name!r} is not declared by logit_p, or as an inverse "
+            "logit"
+        )
+    return p.owner.inputs[0], others
+
+
+def _is_one_dimensional(likelihood, rv, z, blockers):
+    """Whether its only coefficient is that of a logit which varies with the states alone."""
+    if has_op(likelihood, NormalRV):
+        return False
+    predictor, _ = _predictor(likelihood)
+    try:
+        element_axes(predictor, rv, z, blockers)
+    except NotElementwise:
+        return False
+    return is_pointwise(predictor, z, likelihood.type.ndim, blockers)
 
 
 def _is_able(model, v, z, parts):
@@ -136,18 +193,20 @@ class RegressionMatch:
         Where the likelihood's value is, if it has missing parts (see ``completed.py``).
     n_states : int
     mean, linear : TensorVariable
-        Graphs of the mean and its linear part, in values and ``rows``.
+        Graphs of the mean, or the logit, and its linear part, in values and ``rows``.
     rows : list of TensorVariable
         The coefficients at each time.
-    scale : TensorVariable
-        In values.
+    scale : list of TensorVariable
+        In values; none for a logit.
     """
 
     def __init__(self, model, variables, likelihood, z, whole=None):
         self.variables, self.likelihood, self.z = variables, likelihood, z
         self.source = None if whole is None else whole.joined
         self.n_states = int(unwrap(z.owner.inputs[2]).type.shape[0])
-        mean, scale = likelihood.owner.op.dist_params(likelihood.owner)
+        mean, others = _predictor(likelihood)
+        if not has_op(likelihood, NormalRV) and depends_on_random_variables(others):
+            raise NotLinear(f"the number of trials of {likelihood.name!r} is random")
         if likelihood in model.free_RVs and model.rvs_to_transforms[likelihood] is not None:
             raise NotLinear(f"{likelihood.name!r} is not observed")
         n = z.type.ndim
@@ -155,7 +214,9 @@ class RegressionMatch:
             raise NotLinear(f"the times of {likelihood.name!r} are not those of {z.name!r}")
         if mean.type.ndim != likelihood.type.ndim:
             raise NotLinear(f"it lacks dimensions of {likelihood.name!r}")
-        mean, self.scale = in_values(model, [mean, scale])
+        mean, *self.scale = in_values(
+            model, [mean, *(others if has_op(likelihood, NormalRV) else ())]
+        )
         values = [model.rvs_to_values[v] for v in (*variables, z)]
         self.mean, self.rows = rows_of_states(mean, values[:-1], values[-1])
         self.linear = linear_part(self.mean, self.rows, n)
@@ -185,7 +246,12 @@ class RegressionTerm:
         self.values = [model.rvs_to_values[v] for v in match.variables]
         self._shapes = [concrete_shape(v) for v in match.variables]
         self._likelihood = likelihood = Likelihood(
-            model, match.likelihood, match.z, match.n_states, NormalScale(), match.source
+            model,
+            match.likelihood,
+            match.z,
+            match.n_states,
+            READ_BY[next(op for op in READ_BY if has_op(match.likelihood, op))],
+            match.source,
         )
         self._path_shape = concrete_shape(match.z) + likelihood.trail
         n = match.z.type.ndim
@@ -201,7 +267,8 @@ class RegressionTerm:
             for x in grad(columns[..., c].sum(), match.rows, disconnected_inputs="ignore")
         ]  # fmt: skip
         self._n_variables = len(match.variables)
-        self._read = point_function([offset, match.scale, *covariates])
+        self._n_scales = len(match.scale)
+        self._read = point_function([offset, *match.scale, *covariates])
         self._read_priors = point_function(
             in_values(model, [p for v in match.variables for p in v.owner.op.dist_params(v.owner)])
         )
@@ -209,19 +276,30 @@ class RegressionTerm:
         if match.likelihood in model.observed_RVs:
             likelihood.data({})
 
-    def _rows(self, point):
+    def _rows(self, point, z, rng):
         """Rows (x, y - offset) / scale, the columns of a time one after the other."""
         T, C = self._likelihood.T, self._likelihood.C
-        offset, scale, *covariates = self._read(point)
-        offset, scale = (
-            np.broadcast_to(a, self._path_shape).reshape(T, C) for a in (offset, scale)
+        offset, *arrays = self._read(point)
+        offset, *scale = (
+            np.broadcast_to(a, self._path_shape).reshape(T, C)
+            for a in (offset, *arrays[: self._n_scales])
         )
-        flat = [x.reshape(T, -1) for x in covariates]
+        flat = [x.reshape(T, -1) for x in arrays[self._n_scales :]]
         width = self._n_variables
         x = [np.concatenate(flat[c * width : (c + 1) * width], axis=1) for c in range(C)]
-        residual = self._likelihood.data(point) - offset
-        rows = np.concatenate([np.stack(x, axis=1), residual[:, :, None]], axis=2)
-        return (rows / scale[:, :, None]).reshape(T * C, -1)
+        x = np.stack(x, axis=1)
+        if scale:
+            weight = 1.0 / scale[0]
+            y = self._likelihood.data(point) * weight
+        else:
+            present = [point[v.name].reshape(self._n_states, -1) for v in self.values]
+            logit = offset + np.einsum("tcp,tp->tc", x, np.concatenate(present, axis=1)[z])
+            successes, failures = self._likelihood.data(point)
+            omega = polya_gamma_draws(rng, (successes + failures).ravel(), logit.ravel())
+            weight = np.sqrt(omega).reshape(T, C)
+            y = 0.5 * (successes - failures) / np.where(weight > 0.0, weight, 1.0)
+        rows = np.concatenate([x * weight[:, :, None], (y - weight * offset)[:, :, None]], axis=2)
+        return rows.reshape(T * C, -1)
 
     def _prior_rows(self, point):
         """Rows (R, R m) with R'R the prior's precision, block by block."""
@@ -254,8 +332,10 @@ class RegressionTerm:
 
     def draw(self, point, rng):
         """Draw the coefficients of all states given everything else; new values by name."""
-        z = np.repeat(np.ravel(point[self._z]), self._likelihood.C)
-        _, factors = triangular_statistics(z, self._rows(point), self._n_states)
+        z = np.ravel(point[self._z])
+        rows = self._rows(point, z, rng)
+        z = np.repeat(z, self._likelihood.C)
+        _, factors = triangular_statistics(z, rows, self._n_states)
         stacked = np.concatenate([self._prior_rows(point), factors], axis=1)
         r = np.linalg.qr(stacked, mode="r")
         P = r.shape[2] - 1

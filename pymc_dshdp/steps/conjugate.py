@@ -40,7 +40,9 @@ class ConjugateStep(ChainStep):
     So do the coefficients of a linear regression, ``pm.Normal("y", b0[z] + b1[z] * x, sigma)`` or
     any other mean that is affine in ``theta[z]`` time by time, with ``pm.Normal`` or
     ``pm.MvNormal`` priors; those of a state are drawn together, given the scale, which may be
-    anything.
+    anything. And those of a logistic regression, ``pm.Bernoulli("y", logit_p=...)`` or
+    ``pm.Binomial("y", n, logit_p=...)``, given Polya-Gamma variables that are drawn anew each
+    time (Polson, Scott & Windle 2013); the effort grows with the number of trials.
 
     ``pm.sample()`` chooses this step by itself where a variable qualifies; give the variable to
     another step to switch it off: ``pm.sample(step=[pm.NUTS([rate])])``.

@@ -6,8 +6,11 @@ import pytensor.tensor as pt
 import pytest
 from models import python_graphs
 from pymc.sampling.mcmc import assign_step_methods
+from reference import monte_carlo_error
+from scipy import stats
 
-from emissions.family_models import NUMBERS, PATH, L, T, build
+from emissions.family_models import NUMBERS, PATH, SUCCESSES, TRIALS, L, T, build
+from pymc_dshdp.likelihood import regression
 from pymc_dshdp.likelihood.conjugate import NotConjugate
 from pymc_dshdp.likelihood.regression import RegressionTerm, find_regression
 from pymc_dshdp.steps import ConjugateStep, SliceEmissionStep
@@ -135,6 +138,97 @@ def test_several_columns():
     scale = np.broadcast_to([0.5, 1.5], (T, 2))
     prior = np.diag([4.0, 4.0, 2.25])
     assert_least_squares(term, point, x, NUMBERS, scale, [0.5, 0.5, 0.0], prior, ["b0", "b1"])
+
+
+# -- logistic regressions -----------------------------------------------------------------------
+
+SUCCESS, N_TRIALS = SUCCESSES[:, 0], np.array([1, 0, 3, 2] * T)[:T]
+
+
+def choices(z):
+    b = pm.Normal("b", 0.5, np.array([2.0, 1.5]), shape=(L, 2))
+    c = pm.Normal("c")
+    pm.Bernoulli("y", logit_p=c + (X * b[z]).sum(axis=-1), observed=SUCCESS)
+
+
+def counts_of_trials(z):
+    b = pm.MvNormal("b", np.array([0.5, -0.5]), COVARIANCE, shape=(L, 2))
+    p = pm.math.invlogit(b[z, 0] + b[z, 1] * X[:, 0])
+    pm.Binomial("y", N_TRIALS, p, observed=np.minimum(TRIALS[:, 0], N_TRIALS))
+
+
+LOGISTIC = {
+    choices: (X, C, np.ones(T), SUCCESS, [0.5, 0.5], np.diag([4.0, 2.25])),
+    counts_of_trials: (np.hstack([ONES, X[:, :1]]), 0.0, N_TRIALS,
+                       np.minimum(TRIALS[:, 0], N_TRIALS), [0.5, -0.5], COVARIANCE),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("declare", LOGISTIC, ids=lambda f: f.__name__)
+def test_logistic_draws_given_the_polya_gamma_variables(declare, monkeypatch):
+    """Fails if these are asked for at another logit, or trials, or their mean is not kappa."""
+    term, point = term_and_point(declare)
+    x, offset, trials, y, mean, prior = LOGISTIC[declare]
+    point["b"] = np.random.default_rng(4).normal(size=(L, 2))
+    omega = np.random.default_rng(5).uniform(0.1, 0.4, T) * trials
+    asked = []
+
+    def draws(rng, trials, tilts):
+        asked.append((trials, tilts))
+        return omega
+
+    monkeypatch.setattr(regression, "polya_gamma_draws", draws)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        pseudo = np.where(trials > 0, (y - 0.5 * trials) / omega - offset, 0.0)
+        scale = np.where(trials > 0, omega**-0.5, 1e150)
+    assert_least_squares(term, point, x, pseudo, scale, mean, prior, ["b"])
+    np.testing.assert_array_equal(asked[0][0], trials)
+    np.testing.assert_allclose(asked[0][1], offset + (x * point["b"][PATH]).sum(axis=1))
+
+
+def test_logistic_draws_follow_the_posterior():
+    """On a grid. Mutations: Polya-Gamma variables of twice the trials, or at twice the logit."""
+    term, point = term_and_point(counts_of_trials)
+    rng, draws = np.random.default_rng(6), []
+    for _ in range(1_500):
+        point = {**point, **term.draw(point, rng)}
+        draws.append(point["b"])
+    at = PATH == 1
+    grid = np.linspace(-9.0, 9.0, 181)
+    one, two = np.meshgrid(grid, grid, indexing="ij")
+    logit = one[..., None] + two[..., None] * X[at, 0]
+    x, _, trials, y, mean, prior = LOGISTIC[counts_of_trials]
+    logs = (y[at] * logit - trials[at] * np.logaddexp(0.0, logit)).sum(axis=-1)
+    b = np.stack([one, two], axis=-1)
+    weight = np.exp(logs + stats.multivariate_normal(mean, prior).logpdf(b))
+    weight /= weight.sum()
+    found = np.array(draws)[:, 1]
+    for f in (lambda b: b[..., 0], lambda b: b[..., 1], lambda b: b[..., 0] ** 2,
+              lambda b: b[..., 1] ** 2, lambda b: b[..., 0] * b[..., 1]):  # fmt: skip
+        assert abs(f(found).mean() - (weight * f(b)).sum()) < 4.0 * monte_carlo_error(f(found))
+    empty = np.array(draws)[:, 2]
+    assert abs(empty.mean(axis=0) - mean).max() < 0.2
+
+
+def other_link(z):
+    b = pm.Normal("b", 0.0, 1.0, shape=L)
+    pm.Bernoulli("y", pm.math.invprobit(b[z] * X[:, 0]), observed=SUCCESS)
+
+
+def states_alone(z):
+    b = pm.Normal("b", 0.0, 1.0, shape=L)
+    pm.Bernoulli("y", logit_p=b[z], observed=SUCCESS)
+
+
+@pytest.mark.parametrize(
+    ("declare", "reason"),
+    [(other_link, "not declared by logit_p"), (states_alone, "through few numbers")],
+)
+def test_what_is_no_logistic_regression(declare, reason):
+    """The second is drawn by slices, given the successes and trials of each state."""
+    model = build(declare)
+    with pytest.raises(NotConjugate, match=reason):
+        find_regression(model, model["b"])
 
 
 def scale_per_state(z):

@@ -115,10 +115,12 @@ BESIDE = [
     Combination("ds", "stick-breaking", "direct-kept", "normal-scale", "ragged"),
     Combination("hdp", "weak-limit", "ffbs", "negative-binomial", "ragged"),
     Combination("fixed", "given", "ffbs", "regression", "one"),
+    Combination("fixed", "given", "ffbs", "logistic", "one"),
+    Combination("ds", "weak-limit", "direct-kept", "logistic", "one"),
 ]
 """The paper's model, whose prior of (phi, eta) lies on the midpoints of a grid; single trials;
-the normal-inverse-gamma prior, and a variance alone; parameters that are slice-sampled, and a
-regression."""
+the normal-inverse-gamma prior, and a variance alone; parameters that are slice-sampled, and
+regressions, linear and logistic."""
 
 EVERY = COVERING + BESIDE
 
@@ -136,6 +138,7 @@ SUBSET = [
     Combination("fixed", "given", "ffbs", "binomial", "ragged"),
     Combination("fixed", "given", "ffbs", "bernoulli", "one"),
     Combination("fixed", "given", "ffbs", "normal-scale", "one"),
+    Combination("fixed", "given", "ffbs", "logistic", "one"),
     Combination("fixed", "given", "direct-collapsed", "autoregression", "ragged"),
 ]
 """What a default run of the tests does: every prior, both weights, every sampler, every family."""

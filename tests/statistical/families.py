@@ -260,6 +260,35 @@ class Regression:
         return stats.norm.logpdf(y, intercept + slope * Regression.x, sigma)
 
 
+class Logistic:
+    """Intercept and slope of the log-odds of each state, drawn given Polya-Gamma variables."""
+
+    shape, dtype, scales = (), int, {"b": "natural"}
+    x = np.stack([np.ones(16), np.cos(np.arange(16.0))], axis=1)
+    trials = 1 + np.arange(16) % 3
+    spread = np.array([1.5, 1.0])
+
+    def parameters():
+        return (pm.Normal("b", 0.5, Logistic.spread, shape=(L, 2)),)
+
+    def likelihood(z, y, b):
+        logit = (Logistic.x * b[z]).sum(axis=-1)
+        pm.Binomial("y", Logistic.trials, logit_p=logit, observed=y)
+
+    def prior(rng, n):
+        return {"b": rng.normal(0.5, Logistic.spread, (n, L, 2))}
+
+    def log_prior(b):
+        return stats.norm.logpdf(b, 0.5, Logistic.spread).sum(axis=-1)
+
+    def simulate(rng, lengths, b):
+        return rng.binomial(Logistic.trials, special.expit((b * Logistic.x).sum(axis=-1)))
+
+    def log_density(lengths, y, b):
+        logit = (b * Logistic.x).sum(axis=-1)
+        return y * logit - Logistic.trials * np.logaddexp(0.0, logit)
+
+
 class NegativeBinomial:
     """Mean and size, both slice-sampled; the table comes from the log-density graph."""
 
@@ -498,6 +527,7 @@ FAMILIES = {
     "normal-scale": NormalScale,
     "negative-binomial": NegativeBinomial,
     "regression": Regression,
+    "logistic": Logistic,
     "exponential": Exponential,
     "binomial": Binomial,
     "bernoulli": Bernoulli,

@@ -83,6 +83,29 @@ MUTATIONS = {
         "tests/test_state_metric.py::test_draws_follow_the_exact_posterior",
         4_000,
     ),
+    "inferred-by-probing": Mutation(
+        "who reads a parameter inferred from gradients at some points",
+        "steps/vacant.py",
+        (
+            (
+                "uses = _proven_uses(membership, terms, value, start)",
+                "uses = membership.uses[value]",
+            ),
+        ),
+        "tests/test_state_metric.py::test_what_no_probe_shows_is_not_summed_out",
+    ),
+    "polya-gamma-shape": Mutation(
+        "Polya-Gamma variables of one trial more than there are",
+        "likelihood/regression.py",
+        (("(successes + failures).ravel()", "(successes + failures).ravel() + 1.0"),),
+        f"{STEPS} fixed/given/ffbs/logistic/one",
+    ),
+    "polya-gamma-tilt": Mutation(
+        "Polya-Gamma variables drawn as if all logits were 0",
+        "likelihood/regression.py",
+        (("logit.ravel())", "0.0 * logit.ravel())"),),
+        f"{STEPS} fixed/given/ffbs/logistic/one",
+    ),
     "stale-kappa": Mutation(
         "kappa drawn before (phi, eta) and kept",
         "kernels/persistence.py",
