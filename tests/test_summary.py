@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pandas as pd
+import pymc as pm
 import pytest
 import xarray as xr
 from results import dressed, from_groups, noisy_copies, recorded, result, variables
@@ -355,6 +356,22 @@ def test_one_chain_is_noted():
     found = dshdp.check(result(TRUTH, L, chains=1, draws=150))
     assert any("one chain cannot show whether others agree" in note for note in found.notes)
     assert "one chain" in str(found)
+
+
+def test_what_is_left_to_pymc_is_noted():
+    """With the reasons, of a model that is given or in the context; not of others' variables."""
+    with pm.Model() as model:
+        z = dshdp.HiddenStates("z", dshdp.FixedTransitions("hmm", n_states=L), length=60)
+        rate = pm.HalfNormal("rate", shape=L)
+        other = pm.HalfNormal("other", shape=L)
+        pm.Gamma("y", rate[z], other[z], observed=np.ones(60))
+    raw = good(seed=4)
+    [note] = [note for note in dshdp.check(raw, model=model).notes if "left to PyMC" in note]
+    assert note.startswith("rate is left to PyMC's steps: no conjugate family knows")
+    assert "no conditional is known" in note
+    assert not any("left to PyMC" in note for note in dshdp.check(raw).notes)
+    with model:
+        assert note in dshdp.check(raw).notes
 
 
 def test_check_does_not_see_labels():

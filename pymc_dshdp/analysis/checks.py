@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+import pymc as pm
 import xarray as xr
 from rich.text import Text
 
@@ -15,6 +16,7 @@ from pymc_dshdp.analysis.modes import advice, table_of_modes
 from pymc_dshdp.analysis.numbering import match_states
 from pymc_dshdp.analysis.report import Report, rounded, table
 from pymc_dshdp.analysis.result import element_labels, find_hidden, state_labels
+from pymc_dshdp.likelihood.conditional import reasons
 from pymc_dshdp.typing import Result
 
 __all__ = ["Check", "check"]
@@ -103,7 +105,7 @@ class Check(Report):
         yield from table(distances, title, options)
 
 
-def check(idata: Result, *, states: str | None = None) -> Check:
+def check(idata: Result, *, states: str | None = None, model: pm.Model | None = None) -> Check:
     """Check convergence by what does not depend on the numbering of the states.
 
     Looks at R-hat and the effective sample size of the label-invariant quantities, and of kappa and
@@ -118,6 +120,9 @@ def check(idata: Result, *, states: str | None = None) -> Check:
         Result of ``pm.sample``, aligned or not.
     states : str, optional
         The hidden-state variable, where there are several.
+    model : pymc.Model, optional
+        That was sampled; by default the one of the context, if any. Then the notes say which
+        emission parameters are left to NUTS, and why.
 
     Returns
     -------
@@ -175,6 +180,8 @@ def check(idata: Result, *, states: str | None = None) -> Check:
         notes.insert(0, "one chain cannot show whether others agree; sample at least 4")
     labels = state_labels(group(idata, "posterior"), hidden)
     notes += _consensus_notes(matching, labels)
+    model = pm.Model.get_context(error_if_none=False) if model is None else model
+    notes += [] if model is None else _notes_on_steps(model, group(idata, "posterior"))
     distances = pd.DataFrame(matching.chains.distances, index=names, columns=names)
     return Check(
         problems, short, more, notes, found, aligned, distances, modes, truncated, divergences
@@ -222,6 +229,15 @@ def _chain_problems(verdicts, found, aligned, draws):
 def _listed(names, values, form):
     listed = ", ".join(f"{name} {form.format(values[name])}" for name in names[:LISTED])
     return f"{listed} and {len(names) - LISTED} more" if len(names) > LISTED else listed
+
+
+def _notes_on_steps(model, posterior):
+    """Say of each emission parameter that no step of ours draws why that is so."""
+    return [
+        f"{name} is left to PyMC's steps: {reason}"
+        for name, reason in reasons(model).items()
+        if name in posterior
+    ]
 
 
 def _consensus_notes(matching, labels):
