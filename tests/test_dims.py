@@ -55,3 +55,20 @@ def test_forecast(both):
     found = dshdp.forecast(result, model=model, horizon=3, random_seed=1)
     expected = dshdp.forecast(result, model=plain, horizon=3, random_seed=1)
     xr.testing.assert_equal(found, expected)
+
+
+def test_what_people_write_is_sampled():
+    """Fails if a step that looks at a variable of ``pymc.dims`` stops the others from starting."""
+    with pm.Model(coords=COORDS):
+        z = dshdp.HiddenStates("z", dshdp.FixedTransitions("hmm", dims="state"), dims="time")
+        states = pmd.as_xtensor(z, dims=("time",))
+        mu = pmd.Normal("mu", 0, 10, dims="state")
+        sigma = pmd.HalfNormal("sigma", sigma=3.0, dims="state")
+        rate = pmd.Gamma("rate", alpha=2, beta=0.3, dims="state")
+        data = pmd.as_xtensor(COUNTS, dims=("time",))
+        pmd.Poisson("counts", mu=rate.isel(state=states), observed=data)
+        y = data.astype("float64")
+        pmd.Normal("y", mu=mu.isel(state=states), sigma=sigma.isel(state=states), observed=y)
+        quiet = {"progressbar": False, "compute_convergence_checks": False}
+        drawn = pm.sample(5, tune=5, chains=1, cores=1, random_seed=1, **quiet)["posterior"]
+    assert all(np.ptp(drawn[name].values) > 0 for name in ("mu", "sigma", "rate"))

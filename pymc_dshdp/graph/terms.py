@@ -4,6 +4,8 @@ from weakref import WeakKeyDictionary
 
 from pytensor.graph.basic import clone_get_equiv
 
+from pymc_dshdp.graph.walks import as_tensor
+
 __all__ = ["densities", "log_densities"]
 
 _derived = WeakKeyDictionary()  # model: (what its log-density is made of, {variable: graph})
@@ -33,7 +35,7 @@ def log_densities(model, variables):
     Returns
     -------
     list of TensorVariable
-        With the log-Jacobian determinants of transforms.
+        Of ``pymc.dims`` too. With the log-Jacobian determinants of transforms.
     """
     terms = densities(model)
     made_of = (
@@ -43,7 +45,8 @@ def log_densities(model, variables):
     )
     known, graphs = _derived.get(model, ((), {}))
     if len(known) != len(made_of) or any(a is not b for a, b in zip(known, made_of, strict=True)):
-        graphs = dict(zip(terms, model.logp(vars=terms, sum=False), strict=True)) if terms else {}
+        derived = map(as_tensor, model.logp(vars=terms, sum=False) if terms else [])
+        graphs = dict(zip(terms, derived, strict=True))
         _derived[model] = made_of, graphs
     asked = [graphs[v] for v in variables]
     copies = clone_get_equiv([], asked, copy_inputs=False, copy_orphans=False)

@@ -15,6 +15,7 @@ __all__ = [
     "depends_on_random_variables",
     "has_op",
     "concrete_shape",
+    "core_ndim",
     "evaluate",
     "is_cast",
     "role_of",
@@ -36,6 +37,12 @@ def is_cast(variable):
 def as_tensor(variable):
     """Return a variable of ``pymc.dims`` as the tensor of its values, others as they are."""
     return variable.values if hasattr(variable.type, "dims") else pt.as_tensor(variable)
+
+
+def core_ndim(rv):
+    """Return the number of dimensions of one draw of a random variable, of ``pymc.dims`` too."""
+    op = rv.owner.op
+    return getattr(op, "core_op", op).ndim_supp
 
 
 def unwrap(variable):

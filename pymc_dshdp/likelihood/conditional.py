@@ -15,6 +15,7 @@ from pymc.distributions.transforms import LogExpM1
 from pymc.logprob.transforms import IntervalTransform, LogOddsTransform, LogTransform
 from pymc.vartypes import continuous_types
 from pytensor.graph.traversal import ancestors
+from pytensor.tensor.random.op import RandomVariable
 
 from pymc_dshdp.distributions import HiddenPathRV
 from pymc_dshdp.emissions.conditional import conditionals
@@ -23,7 +24,7 @@ from pymc_dshdp.graph.pointwise import depends_on, is_pointwise
 from pymc_dshdp.graph.prior_draws import PriorDraw, has_own_transform
 from pymc_dshdp.graph.readers import in_values, point_function
 from pymc_dshdp.graph.terms import log_densities
-from pymc_dshdp.graph.walks import concrete_shape, has_op, unwrap
+from pymc_dshdp.graph.walks import concrete_shape, core_ndim, has_op, unwrap
 from pymc_dshdp.kernels.slice import slice_sample
 from pymc_dshdp.likelihood.completed import completed
 from pymc_dshdp.likelihood.conjugate import NotConjugate, dependents
@@ -66,7 +67,9 @@ def find_conditional(model, rv):
     """
     if rv not in model.free_RVs or rv.dtype not in continuous_types:
         raise NotConditional(f"{rv.name!r} is not a free continuous variable")
-    if rv.owner.op.ndim_supp != 0:
+    if not isinstance(rv.owner.op, RandomVariable):
+        raise NotConditional(f"{rv.name!r} is not a plain random variable")
+    if core_ndim(rv) != 0:
         raise NotConditional(f"the elements of {rv.name!r} are not independent in their prior")
     transform = model.rvs_to_transforms[rv]
     if transform is not None and not isinstance(transform, ELEMENTWISE):

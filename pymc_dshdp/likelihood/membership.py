@@ -15,6 +15,7 @@ from pymc.vartypes import continuous_types
 from pytensor.graph.traversal import ancestors
 
 from pymc_dshdp.graph.readers import python_function
+from pymc_dshdp.graph.walks import as_tensor
 from pymc_dshdp.likelihood.probing import probe_points
 
 __all__ = ["Membership", "find_membership"]
@@ -135,7 +136,7 @@ def _probe(membership, model, z, graphs, states, start, rng):
 def _gradient(graphs, values):
     """Compile ``f(point) -> gradient`` of the sum of graphs."""
     total = sum(graph.sum() for graph in graphs)
-    call = python_function([pt.concatenate([g.ravel() for g in pt.grad(total, values)])])
+    call = python_function([pt.concatenate([as_tensor(g).ravel() for g in pt.grad(total, values)])])
 
     def evaluate(point):
         with np.errstate(all="ignore"):

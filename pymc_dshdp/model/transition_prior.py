@@ -13,7 +13,7 @@ from pymc_dshdp.distributions import (
     TransitionRows,
     stick_breaking_weights,
 )
-from pymc_dshdp.graph.walks import depends_on_random_variables, support
+from pymc_dshdp.graph.walks import core_ndim, depends_on_random_variables, support
 
 __all__ = ["TransitionPrior", "tag"]
 
@@ -266,7 +266,7 @@ class TransitionPrior:
             over_time = list(range(kappa.type.ndim - 1))
             mean = kappa.mean(over_time) if over_time else kappa
             self.recorded_kappa = pm.Deterministic(name, mean, dims=self.dims[0])
-        if kappa in self.model.free_RVs and kappa.owner.op.ndim_supp == 0 and kappa.type.ndim == 1:
+        if kappa in self.model.free_RVs and core_ndim(kappa) == 0 and kappa.type.ndim == 1:
             tag(kappa, self.name, "kappa")
 
     def _declare_rows(self, alpha=None, beta=None, initial=None):

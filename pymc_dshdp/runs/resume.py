@@ -16,7 +16,7 @@ from pymc.stats.convergence import log_warning_stats
 from pymc.step_methods.compound import flatten_steps
 
 from pymc_dshdp._compat import group, make_result
-from pymc_dshdp.graph.walks import support
+from pymc_dshdp.graph.walks import core_ndim, support
 from pymc_dshdp.likelihood.missing import is_missing_observation
 from pymc_dshdp.model.context import model_in_context, results_first
 from pymc_dshdp.runs.chains import build_steps, iterate, positive, starting_positions
@@ -193,7 +193,7 @@ def _last_draws(model, posterior, kept):
 
 def _inside(model, rv, values):
     """Values that rounding put on the edge of their support, moved next to it."""
-    if model.rvs_to_transforms[rv] is None or rv.owner.op.ndim_supp > 0:
+    if model.rvs_to_transforms[rv] is None or core_ndim(rv) > 0:
         return values
     try:
         low, high = support(model, rv)

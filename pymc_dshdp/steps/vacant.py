@@ -9,6 +9,7 @@ from pytensor.graph.traversal import ancestors
 
 from pymc_dshdp.graph.gathers import states_that_read
 from pymc_dshdp.graph.prior_draws import PriorDraw, has_own_transform
+from pymc_dshdp.graph.walks import core_ndim
 
 __all__ = ["VacantUnits"]
 
@@ -56,7 +57,7 @@ class VacantUnits:
         graphs, low = dict(terms), 0
         for value in _candidates(model, terms, membership, moving):
             rv = model.values_to_rvs[value]
-            shape = start[value.name].shape[: rv.type.ndim - rv.owner.op.ndim_supp]
+            shape = start[value.name].shape[: rv.type.ndim - core_ndim(rv)]
             n = int(np.prod(shape, dtype=int))
             uses = _proven_uses(membership, terms, value, start)
             uses = uses.reshape(n, len(uses) // n, -1).any(axis=1)
