@@ -7,6 +7,7 @@ import numpy as np
 import pytensor.tensor as pt
 
 LARGEST = 24
+SIZES = [(2, 3), (3, 2), (3, 3), (4, 2), (5, 2), (5, 3)]  # T, L
 
 
 class Node(NamedTuple):
@@ -39,7 +40,7 @@ class Composer:
 
     def __init__(self, rng):
         self.rng = rng
-        self.T, self.L = [(2, 3), (3, 2), (3, 3), (4, 2), (5, 2)][rng.integers(5)]
+        self.T, self.L = SIZES[rng.integers(len(SIZES))]
         paths = np.array(list(itertools.product(range(self.L), repeat=self.T)))
         self.z = pt.tensor("z", dtype="int64", shape=(self.T,))
         self.states = self._node(self.z, np.broadcast_to(paths, (self.DRAWS, *paths.shape)))
