@@ -27,11 +27,15 @@ class Conditional:
         Positions of the op's parameters that depend on the variable drawn, no more and no fewer.
     data_parameters : tuple of int
         Positions of parameters that belong to the data.
+    by_time : bool
+        Whether there are no such few numbers: statistics and log-likelihoods are those of the
+        time points, of shape (T, C).
     """
 
     likelihood: type | None = None
     moving: tuple[int, ...] = ()
     data_parameters: tuple[int, ...] = ()
+    by_time = False
     core_time = 0
     requirement = "must be finite"
 
@@ -57,7 +61,7 @@ class Conditional:
 
         Returns
         -------
-        tuple of ndarray of shape (L, C, ...)
+        tuple of ndarray of shape (L, C, ...), or (T, C)
         """
         raise NotImplementedError
 
@@ -68,7 +72,8 @@ class Conditional:
         ----------
         *arguments : TensorVariable
             The moving parameters at each state, then the statistics; of shape (L, C, ...) with C
-            laid out as the data have it, or broadcastable to it.
+            laid out as the data have it, or broadcastable to it. Of shape (T, C) where they are
+            those of the time points.
         """
         raise NotImplementedError
 

@@ -5,7 +5,8 @@ parameter theta that enters one likelihood as a function of ``theta[z]`` are ind
 
     log p(theta_k | z, y, ...) = log p(theta_k) + sum_{t: z_t = k} log p(y_t | theta_k, ...) + const
 
-with an expression in a few statistics of each state for the sum (``emissions/conditional.py``).
+with an expression in a few statistics of each state for the sum (``emissions/conditional.py``),
+or the sum itself where there are none.
 A parameter without an axis of states has the same conditional with a sum over all times.
 """
 
@@ -252,15 +253,11 @@ class ConditionalTerm:
 
     def _compile(self, statistics):
         """``f(point, x, *statistics)``: the log-density of each element, in value space."""
-        model, match, likelihood = self._model, self._match, self._likelihood
-        n = match.z.type.ndim
-        moving = likelihood.graphs(list(self._conditional.moving))
-        moving = [g[(0,) * (n - 1)] for g in moving]
-        full = (self._n_states, *likelihood.trail)
-        further = [s.ndim - len(full) for s in statistics]  # axes whose lengths follow the data
-        inputs = [pt.tensor(dtype="float64", shape=full + (None,) * n) for n in further]
+        model, match = self._model, self._match
+        full = (self._n_states, *self._likelihood.trail)
         visits = pt.tensor(dtype="float64", shape=full)
-        data = self._conditional.log_likelihood(*moving, *inputs)
+        of = self._of_times if self._conditional.by_time else self._of_states
+        inputs, data = of(statistics, full)
         data = pt.switch(pt.eq(visits, 0.0), 0.0, data)
         lacking = tuple(
             i
@@ -271,8 +268,30 @@ class ConditionalTerm:
         [prior] = log_densities(model, [match.variable])
         return point_function([prior + data], [self.value, visits, *inputs])
 
+    def _of_states(self, statistics, full):
+        """Return inputs for the statistics, and log-likelihoods of the states and columns."""
+        moving = self._likelihood.graphs(list(self._conditional.moving))
+        first = (0,) * (self._match.z.type.ndim - 1)
+        further = [s.ndim - len(full) for s in statistics]  # axes whose lengths follow the data
+        inputs = [pt.tensor(dtype="float64", shape=full + (None,) * n) for n in further]
+        return inputs, self._conditional.log_likelihood(*(g[first] for g in moving), *inputs)
+
+    def _of_times(self, statistics, full):
+        """Return the same, summed from the log-likelihoods of the times."""
+        likelihood, shape = self._likelihood, (self._likelihood.T, self._likelihood.C)
+        moving = [likelihood.parameters[i] for i in self._conditional.moving]
+        moving = [
+            pt.broadcast_to(g, self._path_shape).reshape(shape)
+            for g in in_values(self._model, moving)
+        ]
+        inputs = [pt.tensor(dtype="float64", shape=shape) for _ in statistics]
+        data = self._conditional.log_likelihood(*moving, *inputs)
+        z = self._model.rvs_to_values[self._match.z].ravel()
+        sums = pt.zeros((self._n_states, likelihood.C))[z].inc(data)
+        return inputs, sums.reshape(full)
+
     def statistics(self, point):
-        """Visits of the states, and the statistics, laid out as (L, *trail, ...)."""
+        """Visits of the states, and the statistics, laid out as (L, *trail, ...) or (T, C)."""
         likelihood = self._likelihood
         z = np.ravel(point[self._z])
         others = [
@@ -283,7 +302,9 @@ class ConditionalTerm:
         visits = np.bincount(z, minlength=self._n_states).astype(float)
         full = (self._n_states, *likelihood.trail)
         columns = np.array(np.broadcast_to(visits.reshape(-1, *[1] * len(likelihood.trail)), full))
-        return visits, [columns, *(np.array(s).reshape(*full, *s.shape[2:]) for s in found)]
+        if not self._conditional.by_time:
+            found = [s.reshape(*full, *s.shape[2:]) for s in found]
+        return visits, [columns, *(np.array(s, dtype=float) for s in found)]
 
     def log_density(self, point, statistics):
         """``f(x)``, the log-density of each element of values x, up to constants."""

@@ -117,7 +117,30 @@ def lognormal_location(z):
     pm.LogNormal("y", theta[z], 0.7, observed=TIMES[:, 0])
 
 
+def student_location(z):
+    theta = pm.Normal("theta", 0.0, 2.0, shape=(L, 2))
+    scale = pm.HalfNormal("scale", 2.0, shape=L)
+    pm.StudentT("y", nu=4.0, mu=theta[z], sigma=scale[z][:, None], observed=NUMBERS)
+
+
+def student_scale(z):
+    """One of each state for both columns, about locations that differ at every time."""
+    theta = pm.HalfNormal("theta", 2.0, shape=L)
+    nu = pm.Gamma("nu", 2.0, 0.1, shape=2)
+    mean = X[:, None] * np.array([0.5, 1.5])
+    pm.StudentT("y", nu=nu, mu=mean, sigma=theta[z][:, None], observed=NUMBERS)
+
+
+def student_degrees(z):
+    theta = pm.Gamma("theta", 2.0, 0.1, shape=L)
+    scale = pm.HalfNormal("scale", 2.0, shape=L)
+    pm.StudentT("y", nu=1.0 + theta[z], mu=0.5, sigma=scale[z], observed=NUMBERS[:, 0])
+
+
 CONDITIONALS = [
+    student_location,
+    student_scale,
+    student_degrees,
     half_normal_scale,
     half_cauchy_columns,
     half_student_pooled,

@@ -117,6 +117,7 @@ BESIDE = [
     Combination("fixed", "given", "ffbs", "regression", "one"),
     Combination("fixed", "given", "ffbs", "logistic", "one"),
     Combination("ds", "weak-limit", "direct-kept", "logistic", "one"),
+    Combination("fixed", "given", "ffbs", "student", "ragged"),
 ]
 """The paper's model, whose prior of (phi, eta) lies on the midpoints of a grid; single trials;
 the normal-inverse-gamma prior, and a variance alone; parameters that are slice-sampled, and

@@ -260,6 +260,37 @@ class Regression:
         return stats.norm.logpdf(y, intercept + slope * Regression.x, sigma)
 
 
+class StudentT(NormalScale):
+    """Location, scale and degrees of freedom, all slice-sampled, time by time."""
+
+    shape, scales = (), {"mean": "natural", "sigma": "log", "nu": "log"}
+    sliced = ("mean", "sigma", "nu")
+
+    def parameters():
+        return (
+            pm.Normal("mean", 0.5, 1.5, shape=L),
+            pm.HalfNormal("sigma", 1.5, shape=L),
+            pm.LogNormal("nu", 1.5, 0.5, shape=L),
+        )
+
+    def likelihood(z, y, mean, sigma, nu):
+        pm.StudentT("y", nu=nu[z], mu=mean[z], sigma=sigma[z], observed=y)
+
+    def prior(rng, n):
+        sigma = 1.5 * np.abs(rng.standard_normal((n, L)))
+        nu = rng.lognormal(1.5, 0.5, (n, L))
+        return {"mean": rng.normal(0.5, 1.5, (n, L)), "sigma": sigma, "nu": nu}
+
+    def log_prior(mean, sigma, nu):
+        return NormalScale.log_prior(mean, sigma) + stats.lognorm.logpdf(nu, 0.5, scale=np.exp(1.5))
+
+    def simulate(rng, lengths, mean, sigma, nu):
+        return mean + sigma * rng.standard_t(nu)
+
+    def log_density(lengths, y, mean, sigma, nu):
+        return stats.t.logpdf(y, nu, mean, sigma)
+
+
 class Logistic:
     """Intercept and slope of the log-odds of each state, drawn given Polya-Gamma variables."""
 
@@ -528,6 +559,7 @@ FAMILIES = {
     "negative-binomial": NegativeBinomial,
     "regression": Regression,
     "logistic": Logistic,
+    "student": StudentT,
     "exponential": Exponential,
     "binomial": Binomial,
     "bernoulli": Bernoulli,
