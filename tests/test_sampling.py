@@ -208,3 +208,11 @@ def test_without_data_the_prior_is_reproduced(build, weights):
         gap = batches.mean() - independent[name].mean()
         assert abs(gap) < Z_LIMIT * error + 1e-12, (name, gap / error)
         assert sampled.std() >= 0.3 * independent[name].std(), (name, "does not move")
+
+
+def test_progress_bar_has_one_column_of_ours():
+    """Fails if columns are added until none can be read at 80 characters."""
+    columns, stats = dshdp.WeakLimitFFBS._progressbar_config(2)
+    assert [column.get_table_column().header for column in columns] == ["States"]
+    assert stats == {"n_occupied": [0, 0]}
+    assert dshdp.GridRhoStep._progressbar_config(2) == ([], {})

@@ -9,8 +9,6 @@ import pymc as pm
 from pymc.stats.convergence import SamplerWarning
 from pymc.step_methods.compound import Competence
 from pymc.step_methods.state import dataclass_state
-from rich.progress import TextColumn
-from rich.table import Column
 
 from pymc_dshdp.graph.prior_variables import outside_dependents
 from pymc_dshdp.kernels import direct_assignment as kernels
@@ -261,18 +259,3 @@ class DSBlockGibbs(StatesStep):
     def competence(var, has_grad):
         """Never chosen automatically."""
         return Competence.INCOMPATIBLE
-
-    @staticmethod
-    def _progressbar_config(n_chains=1):
-        columns = [
-            TextColumn("{task.fields[n_occupied]}", table_column=Column("States", ratio=1)),
-            TextColumn("{task.fields[moved]}", table_column=Column("Moved", ratio=1)),
-        ]
-        return columns, {"n_occupied": [0] * n_chains, "moved": [0] * n_chains}
-
-    @staticmethod
-    def _make_progressbar_update_functions():
-        def update_stats(step_stats):
-            return {key: step_stats[key] for key in ("n_occupied", "moved")}
-
-        return (update_stats,)

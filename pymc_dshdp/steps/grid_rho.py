@@ -12,8 +12,6 @@ from pymc.step_methods.compound import Competence, StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator, get_value_vars_from_user_vars
 from pytensor.tensor.random.basic import UniformRV
-from rich.progress import TextColumn
-from rich.table import Column
 
 from pymc_dshdp._compat import ChainStep
 from pymc_dshdp.distributions import SelfPersistenceRV
@@ -249,20 +247,6 @@ class GridRhoStep(ChainStep):
         """Claims the self-persistence variables of the priors of this package."""
         mine = has_op(var, SelfPersistenceRV) or role_of(var) in {"phi", "eta", "kappa"}
         return Competence.IDEAL if mine else Competence.INCOMPATIBLE
-
-    @staticmethod
-    def _progressbar_config(n_chains=1):
-        column = TextColumn(
-            "{task.fields[rho_accepted]}", table_column=Column("Rho moved", ratio=1)
-        )
-        return [column], {"rho_accepted": [False] * n_chains}
-
-    @staticmethod
-    def _make_progressbar_update_functions():
-        def update_stats(step_stats):
-            return {"rho_accepted": step_stats["rho_accepted"]}
-
-        return (update_stats,)
 
 
 def _checked_grid(grid, default):

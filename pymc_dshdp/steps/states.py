@@ -10,6 +10,8 @@ from pymc.step_methods.compound import StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator, get_value_vars_from_user_vars
 from pytensor.graph.traversal import ancestors
+from rich.progress import TextColumn
+from rich.table import Column
 
 from pymc_dshdp._compat import ChainStep
 from pymc_dshdp.graph.prior_variables import find_priors
@@ -194,6 +196,20 @@ class StatesStep(ChainStep):
         self._emission_values = _emission_values(model, priors, self._missing.rvs)
         self._set_hold([self])
         return start
+
+    @staticmethod
+    def _progressbar_config(n_chains=1):
+        column = TextColumn(
+            "{task.fields[n_occupied]}", table_column=Column("States", no_wrap=True)
+        )
+        return [column], {"n_occupied": [0] * n_chains}
+
+    @staticmethod
+    def _make_progressbar_update_functions():
+        def update_stats(step_stats):
+            return {"n_occupied": step_stats["n_occupied"]}
+
+        return (update_stats,)
 
     def _start(self, point):
         """Replace default starting paths; where their evidence is known, by the best of pilots.

@@ -9,8 +9,6 @@ import pymc as pm
 from pymc.stats.convergence import SamplerWarning
 from pymc.step_methods.compound import Competence
 from pymc.step_methods.state import dataclass_state
-from rich.progress import TextColumn
-from rich.table import Column
 
 from pymc_dshdp.distributions import (
     HiddenPathRV,
@@ -237,22 +235,3 @@ class WeakLimitFFBS(StatesStep):
         mine = has_op(var, OWN_OPS) or role_of(var) in OWN_ROLES
         mine = mine or is_missing_observation(var)
         return Competence.IDEAL if mine else Competence.INCOMPATIBLE
-
-    @staticmethod
-    def _progressbar_config(n_chains=1):
-        columns = [
-            TextColumn("{task.fields[n_occupied]}", table_column=Column("States", ratio=1)),
-            TextColumn(
-                "{task.fields[log_marginal_likelihood]:0.1f}",
-                table_column=Column("Log-lik", ratio=1),
-            ),
-        ]
-        stats = {"n_occupied": [0] * n_chains, "log_marginal_likelihood": [0.0] * n_chains}
-        return columns, stats
-
-    @staticmethod
-    def _make_progressbar_update_functions():
-        def update_stats(step_stats):
-            return {key: step_stats[key] for key in ("n_occupied", "log_marginal_likelihood")}
-
-        return (update_stats,)
