@@ -18,7 +18,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from benchmarks import workloads
-from benchmarks.timing import table
+from benchmarks.timing import only_help, table
 
 TERMS = ("a", "b T L^2", "c T L", "d T L p", "e T q", "f L^2")
 
@@ -93,4 +93,5 @@ def main():
 
 
 if __name__ == "__main__":
+    only_help(__doc__)
     main()

@@ -15,7 +15,7 @@ import numpy as np
 import pymc as pm
 
 import pymc_dshdp as dshdp
-from benchmarks.timing import table
+from benchmarks.timing import only_help, table
 from benchmarks.workloads import path
 from pymc_dshdp.kernels.chain import without_persistence
 from pymc_dshdp.kernels.counts import occupied_states, path_counts
@@ -131,4 +131,5 @@ def main():
 
 
 if __name__ == "__main__":
+    only_help(__doc__)
     main()

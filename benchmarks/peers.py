@@ -11,6 +11,7 @@ variable ``PYHSMM_PYTHON`` names that interpreter.
 import os
 import subprocess
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,35 +21,9 @@ __all__ = ["filters", "sweeps"]
 
 def filters(table, initial, transition, lengths):
     """Functions that draw (dynamax) or only filter (hmmlearn) the hidden paths, by name."""
-    found = {}
-    n, T, L = len(lengths), int(lengths[0]), table.shape[1]
-    assert np.all(lengths == T)
-    try:
-        import jax
-        from dynamax.hidden_markov_model import hmm_posterior_sample
-    except ImportError:
-        pass
-    else:
-        draw = jax.jit(jax.vmap(hmm_posterior_sample, in_axes=(0, None, None, 0)))
-        ell = jax.numpy.asarray(table.reshape(n, T, L), "float32")
-        P = jax.numpy.asarray(transition, "float32")
-        start = jax.numpy.asarray(initial, "float32")
-        keys = jax.random.split(jax.random.PRNGKey(0), n)
-        found["dynamax float32"] = lambda: draw(keys, start, P, ell)[1].block_until_ready()
-    try:
-        from hmmlearn import _hmmc
-    except ImportError:
-        pass
-    else:
-
-        def forward():
-            for i in range(n):
-                rows = table[i * T : (i + 1) * T]
-                weights = np.exp(rows - rows.max(axis=1, keepdims=True))
-                _hmmc.forward_scaling(initial, transition, weights)
-
-        found["hmmlearn, filter only"] = forward
-    return found
+    problem = table, initial, transition, lengths
+    makers = {"dynamax float32": _dynamax_draw, "hmmlearn, filter only": _hmmlearn_filter}
+    return _that_work({name: partial(make, *problem) for name, make in makers.items()})
 
 
 def sweeps(kind, y, z, lengths, n_states):
@@ -63,14 +38,57 @@ def sweeps(kind, y, z, lengths, n_states):
     lengths : sequence of int
     n_states : int
     """
-    found = {}
+    makers = {}
     if kind == "AR":
-        moseq = _moseq_sweep(y, len(lengths), int(lengths[0]), n_states)
-        if moseq is not None:
-            found["jax-moseq"] = moseq
+        makers["jax-moseq"] = partial(_moseq_sweep, y, len(lengths), int(lengths[0]), n_states)
     elif kind in ("PO", "GA") and "PYHSMM_PYTHON" in os.environ:
-        found["pyhsmm"] = _pyhsmm_sweep(y, z, lengths, n_states)
+        makers["pyhsmm"] = partial(_pyhsmm_sweep, y, z, lengths, n_states)
+    return _that_work(makers)
+
+
+def _that_work(makers):
+    """Make and call each once; those that are not installed, or fail, are named and left out."""
+    found = {}
+    for name, make in makers.items():
+        try:
+            function = make()
+            function()
+        except ImportError:
+            continue
+        except Exception as error:  # whatever another package raises
+            print(f"  {name} is left out: {type(error).__name__}: {str(error)[:200]}")
+            continue
+        found[name] = function
     return found
+
+
+def _dynamax_draw(table, initial, transition, lengths):
+    import jax
+    from dynamax.hidden_markov_model import hmm_posterior_sample
+
+    n, T, L = len(lengths), int(lengths[0]), table.shape[1]
+    if not np.all(lengths == T):
+        raise ValueError("sequences of several lengths")
+    draw = jax.jit(jax.vmap(hmm_posterior_sample, in_axes=(0, None, None, 0)))
+    ell = jax.numpy.asarray(table.reshape(n, T, L), "float32")
+    P = jax.numpy.asarray(transition, "float32")
+    start = jax.numpy.asarray(initial, "float32")
+    keys = jax.random.split(jax.random.PRNGKey(0), n)
+    return lambda: draw(keys, start, P, ell)[1].block_until_ready()
+
+
+def _hmmlearn_filter(table, initial, transition, lengths):
+    from hmmlearn import _hmmc
+
+    ends = np.cumsum(lengths)
+
+    def forward():
+        for start, end in zip(ends - lengths, ends, strict=True):
+            rows = table[start:end]
+            weights = np.exp(rows - rows.max(axis=1, keepdims=True))
+            _hmmc.forward_scaling(initial, transition, weights)
+
+    return forward
 
 
 def _pyhsmm_sweep(y, z, lengths, n_states):
@@ -92,11 +110,9 @@ def _pyhsmm_sweep(y, z, lengths, n_states):
 
 
 def _moseq_sweep(y, n, T, n_states):
-    try:
-        import jax
-        from jax_moseq.models import arhmm
-    except ImportError:
-        return None
+    import jax
+    from jax_moseq.models import arhmm
+
     d = y.shape[1]
     x = jax.numpy.asarray(y.reshape(n, T, d), "float32")
     state = arhmm.init_model(

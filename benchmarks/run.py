@@ -1,6 +1,7 @@
 """Kernels and sampling iterations against the floor of the same arrays.
 
-Run with ``python -m benchmarks.run``; tables are printed, and saved in ``benchmarks/results``.
+Run with ``python -m benchmarks.run``; tables are printed, and saved in ``benchmarks/results``
+by date, with the processor and versions that they belong to.
 Those of ``direct_assignment.py``, ``million.py`` and ``nuts.py`` are among them. Peers (see
 ``peers.py``) join where they are installed. Each ratio compares two times measured in the same
 run; the milliseconds depend on the machine, the ratios much less.
@@ -16,7 +17,7 @@ import pymc as pm
 from scipy.special import gammaln
 
 from benchmarks import direct_assignment, million, nuts, peers, workloads
-from benchmarks.timing import interleaved, milliseconds, table
+from benchmarks.timing import interleaved, milliseconds, only_help, table
 from pymc_dshdp.graph.path import path_lengths
 from pymc_dshdp.graph.prior_variables import find_priors
 from pymc_dshdp.kernels import chain, messages, persistence
@@ -197,14 +198,15 @@ def main():
         table("Complete iterations against peers", sweeps)
     direct_assignment.measure()
     million.report()
-    if importlib.util.find_spec("numpyro"):
-        nuts.main()
     table(
         "GridRhoStep, refine=True, 12 visited states: which grid",
         grids(),
         ("grid", "ms", "accepted", "ESS/s phi", "ESS/s eta"),
     )
+    if importlib.util.find_spec("numpyro"):
+        nuts.main()
 
 
 if __name__ == "__main__":
+    only_help(__doc__)
     main()

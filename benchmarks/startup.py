@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.timing import table
+from benchmarks.timing import only_help, table
 
 ROOT = Path(__file__).parents[1]
 
@@ -71,6 +71,7 @@ def main():
     if "--here" in sys.argv:
         print(*measure())
         return
+    only_help(__doc__)
     with tempfile.TemporaryDirectory() as caches:
         rows = [(name, *in_a_child(caches)) for name in ("cold", "warm")]
     table(

@@ -1,13 +1,44 @@
 """Timing and printing shared by the benchmarks."""
 
+import argparse
 import contextlib
 import csv
+import datetime
+import json
+import platform
+import sys
 import time
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import numpy as np
 
-RESULTS = Path(__file__).parent / "results"
+RESULTS = Path(__file__).parent / "results" / datetime.date.today().isoformat()
+PACKAGES = "pymc", "pytensor", "numba", "numpy", "scipy", "arviz"
+PEERS = "dynamax", "hmmlearn", "jax", "jax-moseq", "numpyro"
+
+
+def only_help(description):
+    """Answer ``--help`` for a command without arguments, and refuse arguments."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.parse_args()
+
+
+def circumstances():
+    """Date, processor and versions that a measurement belongs to."""
+    cpu = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        names = [line for line in info.read_text().splitlines() if line.startswith("model name")]
+        cpu = names[0].split(":")[1].strip() if names else cpu
+    found = {"date": datetime.datetime.now().isoformat(timespec="seconds"), "cpu": cpu}
+    found |= {"platform": platform.platform(), "python": platform.python_version()}
+    for package in (*PACKAGES, *PEERS):
+        with contextlib.suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found
 
 
 def milliseconds(function, repeats=15):
@@ -56,7 +87,10 @@ def stopwatch(places):
 
 
 def table(title, rows, header=("what", "ms", "reference", "ms", "ratio", "aim")):
-    """Print rows as aligned columns under a title, and save them in ``benchmarks/results``."""
+    """Print rows as aligned columns under a title, and save them in ``benchmarks/results``.
+
+    The folder is that of the day, and has the circumstances of each table beside it.
+    """
     cells = [header] + [
         tuple(f"{x:.3g}" if isinstance(x, float) else str(x) for x in row) for row in rows
     ]
@@ -65,7 +99,9 @@ def table(title, rows, header=("what", "ms", "reference", "ms", "ratio", "aim"))
     for row in cells:
         line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         print("  " + line, flush=True)
-    RESULTS.mkdir(exist_ok=True)
+    RESULTS.mkdir(parents=True, exist_ok=True)
     name = "".join(c if c.isalnum() else "_" for c in title.split("(")[0].strip().lower())
     with (RESULTS / f"{name}.csv").open("w", newline="") as file:
         csv.writer(file).writerows(cells)
+    about = {"table": title, "command": " ".join(sys.orig_argv[1:]), **circumstances()}
+    (RESULTS / f"{name}.json").write_text(json.dumps(about, indent=1) + "\n")
