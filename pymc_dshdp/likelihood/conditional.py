@@ -16,7 +16,6 @@ from pymc.distributions.transforms import LogExpM1
 from pymc.logprob.transforms import IntervalTransform, LogOddsTransform, LogTransform
 from pymc.vartypes import continuous_types
 from pytensor.graph.traversal import ancestors
-from pytensor.tensor.random.op import RandomVariable
 
 from pymc_dshdp.distributions import HiddenPathRV
 from pymc_dshdp.emissions.conditional import conditionals
@@ -68,8 +67,8 @@ def find_conditional(model, rv):
     """
     if rv not in model.free_RVs or rv.dtype not in continuous_types:
         raise NotConditional(f"{rv.name!r} is not a free continuous variable")
-    if not isinstance(rv.owner.op, RandomVariable):
-        raise NotConditional(f"{rv.name!r} is not a plain random variable")
+    if hasattr(rv.type, "dims"):
+        raise NotConditional(f"{rv.name!r} has labelled dimensions")
     if core_ndim(rv) != 0:
         raise NotConditional(f"the elements of {rv.name!r} are not independent in their prior")
     transform = model.rvs_to_transforms[rv]
