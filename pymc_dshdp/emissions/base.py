@@ -48,8 +48,8 @@ class Family:
 
     Sizes: T time points, L states, C the product of the trailing dimensions that the data have
     beside time (cells, channels; 1 if none), and the core dimensions of a multivariate
-    likelihood. Data arrive as float64 arrays of shape (T, C, *core) and parameters at each state
-    as (L, C, *core), broadcast.
+    likelihood. Data arrive as float64 arrays of shape ``(T, C, *core)`` and parameters at each
+    state as ``(L, C, *core)``, broadcast.
 
     Attributes
     ----------
@@ -210,11 +210,12 @@ class Family:
         return self.suff_stats(data, z, n_states)
 
     log_evidence = None
-    """None, or a method ``log_evidence(moments, hyperparameters, *others)``: log marginal
-    likelihood of what each state has, its parameters integrated out, an array of shape (L,), 0
-    where a state has nothing. ``moments`` are as above, ``hyperparameters`` arrays of shape
-    (L, C, ...) and ``others`` the likelihood's other parameters at each state, (L, C, *core).
-    ``log_constant`` is left out."""
+    """None, or a method that integrates the parameters out.
+
+    ``log_evidence(moments, hyperparameters, *others)`` is the log marginal likelihood of what each
+    state has, an array of shape (L,), 0 where a state has nothing. ``moments`` are as above,
+    ``hyperparameters`` arrays of shape (L, C, ...) and ``others`` the likelihood's other
+    parameters at each state, ``(L, C, *core)``. ``log_constant`` is left out."""
 
     # -- collapsed sweep --------------------------------------------------------------------
 
