@@ -12,7 +12,9 @@ from pathlib import Path
 import matplotlib
 import matplotlib.pyplot as plt
 import pymc as pm
+import pytensor
 import pytest
+from models import FAST, python_graphs
 
 import pymc_dshdp as dshdp
 from pymc_dshdp.emissions import base
@@ -23,7 +25,7 @@ CONTINUES = re.compile(r"<!-- continues (\S+) -->")
 FENCE = re.compile(r"^ *```(\S*)", re.MULTILINE)
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 QUICK = {"README.md", "docs/install.md"}
-SHORT = {"draws": 12, "tune": 8, "chains": 2, "cores": 1, "progressbar": False}
+SHORT = {"draws": 12, "tune": 8, "chains": 2, "progressbar": False, "compile_kwargs": FAST}
 
 
 def blocks(page):
@@ -46,25 +48,26 @@ def cases():
 
 @pytest.fixture
 def shortly(monkeypatch, tmp_path):
-    """Few draws, no windows, files in a folder of their own, and no family that stays."""
+    """Few draws, graphs in Python, no windows, a folder of its own, and no family that stays."""
     sample, go_on, distributed = pm.sample, dshdp.continue_sampling, dshdp.sample_distributed
 
     def short(draws=None, **kwargs):
         paths = kwargs.get("initvals")
         chains = len(paths) if isinstance(paths, list) else SHORT["chains"]
-        return sample(**{**kwargs, **SHORT, "chains": chains, "random_seed": 1})
+        return sample(**{**kwargs, **SHORT, "cores": 1, "chains": chains, "random_seed": 1})
 
     monkeypatch.setattr(pm, "sample", short)
     monkeypatch.setattr(
         dshdp, "continue_sampling", lambda run, **kw: go_on(run, **{**kw, "draws": 3})
     )
-    few = {key: SHORT[key] for key in ("draws", "tune", "chains", "progressbar")}
-    monkeypatch.setattr(dshdp, "sample_distributed", lambda **kw: distributed(**{**kw, **few}))
+    monkeypatch.setattr(dshdp, "sample_distributed", lambda **kw: distributed(**{**kw, **SHORT}))
     monkeypatch.setattr(base, "_families", list(base._families))
     monkeypatch.chdir(tmp_path)
     backend = matplotlib.get_backend()
     matplotlib.use("Agg")
-    yield
+    python_graphs(monkeypatch)
+    with pytensor.config.change_flags(mode=FAST["mode"]):
+        yield
     plt.close("all")
     matplotlib.use(backend)
 
