@@ -17,14 +17,11 @@ So it is, given Polya-Gamma variables, where :math:`y_t \sim Binomial(n_t, p_t)`
 .. math:: p(y_t \mid \psi) \, p(\omega_t \mid \psi) \propto
    \exp(-\omega_t (\psi_t - \kappa_t / \omega_t)^2 / 2), \quad \kappa_t = y_t - n_t / 2.
 
-That the mean, or the logit, is affine in the coefficients, time by time, is proved from its graph;
-the covariates are its derivative.
+Where trials are many there is a faster way; see ``LogisticTerm``. That the mean, or the logit, is
+affine in the coefficients, time by time, is proved from its graph; the covariates are its
+derivative.
 """
 
-import numpy as np
-import pytensor.tensor as pt
-from pytensor.gradient import grad
-from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
 from pytensor.scalar.math import Sigmoid
 from pytensor.tensor.elemwise import Elemwise
@@ -36,15 +33,13 @@ from pymc_dshdp.emissions.normal import NormalScale
 from pymc_dshdp.graph.elements import NotElementwise, element_axes
 from pymc_dshdp.graph.linear import NotLinear, linear_part, rows_of_states
 from pymc_dshdp.graph.pointwise import is_pointwise
-from pymc_dshdp.graph.readers import in_values, point_function
+from pymc_dshdp.graph.readers import in_values
 from pymc_dshdp.graph.walks import concrete_shape, depends_on_random_variables, has_op, unwrap
-from pymc_dshdp.kernels.emissions_statistics import triangular_statistics
-from pymc_dshdp.kernels.polya_gamma import polya_gamma_draws
 from pymc_dshdp.likelihood.completed import completed
 from pymc_dshdp.likelihood.conjugate import NotConjugate, dependents, find_conjugate
-from pymc_dshdp.likelihood.families import Likelihood
+from pymc_dshdp.likelihood.regression_terms import LogisticTerm, RegressionTerm
 
-__all__ = ["RegressionMatch", "RegressionTerm", "find_closed_form", "find_regression"]
+__all__ = ["RegressionMatch", "find_closed_form", "find_regression"]
 
 READ_BY = {NormalRV: NormalScale(), BernoulliRV: BernoulliProbability(),
            BinomialRV: BinomialProbability()}  # fmt: skip
@@ -198,6 +193,8 @@ class RegressionMatch:
         The coefficients at each time.
     scale : list of TensorVariable
         In values; none for a logit.
+    family : Family or Conditional
+        That reads the data.
     """
 
     def __init__(self, model, variables, likelihood, z, whole=None):
@@ -221,130 +218,8 @@ class RegressionMatch:
         self.mean, self.rows = rows_of_states(mean, values[:-1], values[-1])
         self.linear = linear_part(self.mean, self.rows, n)
 
+        self.family = next(f for op, f in READ_BY.items() if has_op(likelihood, op))
+
     def term(self, model):
         """Build the conditional."""
-        return RegressionTerm(model, self)
-
-
-class RegressionTerm:
-    """The exact conditional of the coefficients of one match.
-
-    Parameters
-    ----------
-    model : pymc.Model
-    match : RegressionMatch
-
-    Attributes
-    ----------
-    values : list of TensorVariable
-        Value variables drawn.
-    """
-
-    def __init__(self, model, match):
-        self._z = model.rvs_to_values[match.z].name
-        self._n_states = match.n_states
-        self.values = [model.rvs_to_values[v] for v in match.variables]
-        self._shapes = [concrete_shape(v) for v in match.variables]
-        self._likelihood = likelihood = Likelihood(
-            model,
-            match.likelihood,
-            match.z,
-            match.n_states,
-            READ_BY[next(op for op in READ_BY if has_op(match.likelihood, op))],
-            match.source,
-        )
-        self._path_shape = concrete_shape(match.z) + likelihood.trail
-        n = match.z.type.ndim
-        zeros = {row: pt.zeros(concrete_shape(match.z) + shape[1:], dtype=row.dtype)
-                 for row, shape in zip(match.rows, self._shapes, strict=True)}  # fmt: skip
-        offset = clone_replace(match.mean, zeros, rebuild_strict=False)
-        columns = pt.broadcast_to(match.linear, self._path_shape)
-        columns = columns.reshape((*concrete_shape(match.z), likelihood.C))
-        covariates = [
-            clone_replace(x.flatten(n + 1) if x.type.ndim > n else x[..., None], zeros,
-                          rebuild_strict=False)
-            for c in range(likelihood.C)
-            for x in grad(columns[..., c].sum(), match.rows, disconnected_inputs="ignore")
-        ]  # fmt: skip
-        self._n_variables = len(match.variables)
-        self._n_scales = len(match.scale)
-        self._read = point_function([offset, *match.scale, *covariates])
-        self._read_priors = point_function(
-            in_values(model, [p for v in match.variables for p in v.owner.op.dist_params(v.owner)])
-        )
-        self._normal = [has_op(v, NormalRV) for v in match.variables]
-        if match.likelihood in model.observed_RVs:
-            likelihood.data({})
-
-    def _rows(self, point, z, rng):
-        """Rows (x, y - offset) / scale, the columns of a time one after the other."""
-        T, C = self._likelihood.T, self._likelihood.C
-        offset, *arrays = self._read(point)
-        offset, *scale = (
-            np.broadcast_to(a, self._path_shape).reshape(T, C)
-            for a in (offset, *arrays[: self._n_scales])
-        )
-        flat = [x.reshape(T, -1) for x in arrays[self._n_scales :]]
-        width = self._n_variables
-        x = [np.concatenate(flat[c * width : (c + 1) * width], axis=1) for c in range(C)]
-        x = np.stack(x, axis=1)
-        if scale:
-            weight = 1.0 / scale[0]
-            y = self._likelihood.data(point) * weight
-        else:
-            present = [point[v.name].reshape(self._n_states, -1) for v in self.values]
-            logit = offset + np.einsum("tcp,tp->tc", x, np.concatenate(present, axis=1)[z])
-            successes, failures = self._likelihood.data(point)
-            omega = polya_gamma_draws(rng, (successes + failures).ravel(), logit.ravel())
-            weight = np.sqrt(omega).reshape(T, C)
-            y = 0.5 * (successes - failures) / np.where(weight > 0.0, weight, 1.0)
-        rows = np.concatenate([x * weight[:, :, None], (y - weight * offset)[:, :, None]], axis=2)
-        return rows.reshape(T * C, -1)
-
-    def _prior_rows(self, point):
-        """Rows (R, R m) with R'R the prior's precision, block by block."""
-        parameters = self._read_priors(point)
-        sizes = [int(np.prod(shape[1:], dtype=int)) for shape in self._shapes]
-        L, P = self._n_states, sum(sizes)
-        out = np.zeros((L, P, P + 1))
-        first = 0
-        for i, (shape, size, normal) in enumerate(
-            zip(self._shapes, sizes, self._normal, strict=True)
-        ):
-            mean, spread = parameters[2 * i : 2 * i + 2]
-            mean = np.broadcast_to(mean, shape).reshape(L, size)
-            if normal:
-                spread = np.broadcast_to(spread, shape).reshape(L, size)
-                root = np.eye(size) / spread[:, :, None]
-            else:
-                d = shape[-1]
-                blocks = np.linalg.inv(np.linalg.cholesky(spread))
-                blocks = np.broadcast_to(blocks, (*shape, d)).reshape(L, size // d, d, d)
-                root = np.zeros((L, size // d, d, size // d, d))
-                for j in range(size // d):
-                    root[:, j, :, j] = blocks[:, j]
-                root = root.reshape(L, size, size)
-            last = first + size
-            out[:, first:last, first:last] = root
-            out[:, first:last, P] = (root @ mean[:, :, None])[..., 0]
-            first = last
-        return out
-
-    def draw(self, point, rng):
-        """Draw the coefficients of all states given everything else; new values by name."""
-        z = np.ravel(point[self._z])
-        rows = self._rows(point, z, rng)
-        z = np.repeat(z, self._likelihood.C)
-        _, factors = triangular_statistics(z, rows, self._n_states)
-        stacked = np.concatenate([self._prior_rows(point), factors], axis=1)
-        r = np.linalg.qr(stacked, mode="r")
-        P = r.shape[2] - 1
-        right = r[:, :P, P:] + rng.standard_normal((self._n_states, P, 1))
-        drawn = np.linalg.solve(r[:, :P, :P], right)[..., 0]
-        new, first = {}, 0
-        for value, shape in zip(self.values, self._shapes, strict=True):
-            size = int(np.prod(shape[1:], dtype=int))
-            part = drawn[:, first : first + size]
-            new[value.name] = part.reshape(shape).astype(value.dtype)
-            first += size
-        return new
+        return (RegressionTerm if self.scale else LogisticTerm)(model, self)

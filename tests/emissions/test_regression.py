@@ -10,9 +10,9 @@ from reference import monte_carlo_error
 from scipy import stats
 
 from emissions.family_models import NUMBERS, PATH, SUCCESSES, TRIALS, L, T, build
-from pymc_dshdp.likelihood import regression
+from pymc_dshdp.likelihood import regression_terms
 from pymc_dshdp.likelihood.conjugate import NotConjugate
-from pymc_dshdp.likelihood.regression import RegressionTerm, find_regression
+from pymc_dshdp.likelihood.regression import find_regression
 from pymc_dshdp.steps import ConjugateStep, SliceEmissionStep
 
 X = np.random.default_rng(9).normal(size=(T, 2))
@@ -83,7 +83,7 @@ def term_and_point(declare):
     point = model.initial_point()
     if "c" in point:
         point["c"] = np.array(C)
-    return RegressionTerm(model, match), {**point, "z": PATH.astype(point["z"].dtype)}
+    return match.term(model), {**point, "z": PATH.astype(point["z"].dtype)}
 
 
 class Fixed:
@@ -177,7 +177,7 @@ def test_logistic_draws_given_the_polya_gamma_variables(declare, monkeypatch):
         asked.append((trials, tilts))
         return omega
 
-    monkeypatch.setattr(regression, "polya_gamma_draws", draws)
+    monkeypatch.setattr(regression_terms, "polya_gamma_draws", draws)
     with np.errstate(divide="ignore", invalid="ignore"):
         pseudo = np.where(trials > 0, (y - 0.5 * trials) / omega - offset, 0.0)
         scale = np.where(trials > 0, omega**-0.5, 1e150)
@@ -186,8 +186,11 @@ def test_logistic_draws_given_the_polya_gamma_variables(declare, monkeypatch):
     np.testing.assert_allclose(asked[0][1], offset + (x * point["b"][PATH]).sum(axis=1))
 
 
-def test_logistic_draws_follow_the_posterior():
-    """On a grid. Mutations: Polya-Gamma variables of twice the trials, or at twice the logit."""
+@pytest.mark.parametrize("proposed", [False, True])
+def test_logistic_draws_follow_the_posterior(proposed, monkeypatch):
+    """On a grid. Mutations: Polya-Gamma variables at twice the logit; proposals always accepted."""
+    if proposed:
+        monkeypatch.setattr(regression_terms, "MANY_TRIALS", 0)
     term, point = term_and_point(counts_of_trials)
     rng, draws = np.random.default_rng(6), []
     for _ in range(1_500):
@@ -208,6 +211,15 @@ def test_logistic_draws_follow_the_posterior():
         assert abs(f(found).mean() - (weight * f(b)).sum()) < 4.0 * monte_carlo_error(f(found))
     empty = np.array(draws)[:, 2]
     assert abs(empty.mean(axis=0) - mean).max() < 0.2
+
+
+def test_search_that_does_not_end_leaves_the_state_to_polya_gamma_variables(monkeypatch):
+    """Fails if a state whose mode was not found is proposed to."""
+    monkeypatch.setattr(regression_terms, "MANY_TRIALS", 0)
+    monkeypatch.setattr(regression_terms, "CLOSE", -1.0)
+    term, point = term_and_point(counts_of_trials)
+    new = term.draw(point, np.random.default_rng(1))["b"]
+    assert (new != point["b"]).all()
 
 
 def other_link(z):

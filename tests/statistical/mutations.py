@@ -96,14 +96,21 @@ MUTATIONS = {
     ),
     "polya-gamma-shape": Mutation(
         "Polya-Gamma variables of one trial more than there are",
-        "likelihood/regression.py",
-        (("(successes + failures).ravel()", "(successes + failures).ravel() + 1.0"),),
+        "likelihood/regression_terms.py",
+        (("polya_gamma_draws(rng, trials, logit)", "polya_gamma_draws(rng, trials + 1.0, logit)"),),
         f"{STEPS} fixed/given/ffbs/logistic/one",
+    ),
+    "proposal-density": Mutation(
+        "proposals of logistic coefficients accepted by the target alone",
+        "likelihood/regression_terms.py",
+        (("return target + back", "return target"),),
+        "tests/emissions/test_regression.py::test_logistic_draws_follow_the_posterior[True]",
+        1_500,
     ),
     "polya-gamma-tilt": Mutation(
         "Polya-Gamma variables drawn as if all logits were 0",
-        "likelihood/regression.py",
-        (("logit.ravel())", "0.0 * logit.ravel())"),),
+        "likelihood/regression_terms.py",
+        (("polya_gamma_draws(rng, trials, logit)", "polya_gamma_draws(rng, trials, 0.0 * logit)"),),
         f"{STEPS} fixed/given/ffbs/logistic/one",
     ),
     "stale-kappa": Mutation(
