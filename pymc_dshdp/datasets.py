@@ -29,7 +29,8 @@ def earthquakes() -> tuple[np.ndarray, np.ndarray]:
     The series of Zucchini & MacDonald, "Hidden Markov Models for Time Series" (2009), table 1.1,
     after the United States Geological Survey; the classical example of a Poisson hidden Markov
     model. By maximum likelihood, 2 states give log-likelihood -342.32 and 3 states -329.46 with
-    rates 13.1, 19.7 and 29.7.
+    rates 13.1, 19.7 and 29.7. Counts of public observations are facts, under no licence of their
+    own; the text and code here are under that of the package, Apache 2.0.
 
     Returns
     -------
