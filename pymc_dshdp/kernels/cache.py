@@ -1,11 +1,17 @@
-"""Where compiled kernels are kept."""
+"""Where compiled kernels are kept, and a word where they have to be compiled."""
 
+import logging
 import tempfile
+import time
 import warnings
 
 from numba import config, njit
+from numba.core.event import Listener, install_listener
 
-__all__ = ["ensure_cache"]
+__all__ = ["ensure_cache", "telling_of_compilation"]
+
+_log = logging.getLogger("pymc.dshdp")  # below PyMC's logger, which speaks to the user
+PATIENCE_SECONDS = 1.0
 
 
 def _probe():
@@ -37,3 +43,30 @@ def ensure_cache():
         )
         return folder
     return None
+
+
+class _Teller(Listener):
+    """Says once per process that kernels are being compiled, when it has taken a second."""
+
+    told = False
+
+    def __init__(self):
+        self._began = None
+
+    def on_start(self, event):
+        now = time.monotonic()
+        self._began = self._began or now
+        if not _Teller.told and now - self._began > PATIENCE_SECONDS:
+            _Teller.told = True
+            _log.info(
+                "Compiling kernels, once per installation (about a minute; python -m "
+                "pymc_dshdp.warm does it beforehand)"
+            )
+
+    def on_end(self, event):
+        pass
+
+
+def telling_of_compilation():
+    """Context in which the user is told of kernels that are compiled, not read from the cache."""
+    return install_listener("numba:compile", _Teller())

@@ -6,6 +6,7 @@ import numpy as np
 from pymc.model import Model, modelcontext
 
 from pymc_dshdp.graph.path import initial_states, known_states, observed_path, path_lengths
+from pymc_dshdp.kernels.cache import telling_of_compilation
 from pymc_dshdp.kernels.counts import empty_counts, path_counts
 
 FRAMES = 8
@@ -70,7 +71,8 @@ def rehearse(method, step, start, **attributes):
     """
     kept = dict(vars(step))
     vars(step).update(attributes, rng=np.random.default_rng(0))
-    method(step, start)
+    with telling_of_compilation():
+        method(step, start)
     vars(step).update(kept)
 
 

@@ -3,6 +3,10 @@
 import subprocess
 import sys
 
+import numba
+
+from pymc_dshdp.kernels import cache
+
 CODE = """
 import warnings
 import numba.core.caching as caching
@@ -32,3 +36,22 @@ def test_no_folder_can_be_written_to(monkeypatch):
     occupied, warned = run.stdout.strip().splitlines()
     assert occupied == "0"
     assert warned.count("NUMBA_CACHE_DIR") == 1
+
+
+def test_the_user_is_told_once_of_kernels_that_are_compiled(monkeypatch, caplog):
+    """Fails if a minute of compilation is silent, or if every kernel is announced."""
+    monkeypatch.setattr(cache._Teller, "told", False)
+    monkeypatch.setattr(cache, "PATIENCE_SECONDS", -1.0)
+    with caplog.at_level("INFO", "pymc"), cache.telling_of_compilation():
+        numba.njit(lambda x: x + 1)(1)
+        numba.njit(lambda x: x + 2)(1)
+    [record] = caplog.records
+    assert record.message.startswith("Compiling kernels, once per installation")
+
+
+def test_the_user_is_not_told_of_what_is_quick(monkeypatch, caplog):
+    monkeypatch.setattr(cache._Teller, "told", False)
+    monkeypatch.setattr(cache, "PATIENCE_SECONDS", 1e6)
+    with caplog.at_level("INFO", "pymc"), cache.telling_of_compilation():
+        numba.njit(lambda x: x + 3)(1)
+    assert not caplog.records
