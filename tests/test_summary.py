@@ -14,7 +14,7 @@ from rich.console import Console
 
 import pymc_dshdp as dshdp
 from pymc_dshdp._compat import group, with_groups
-from pymc_dshdp.analysis import report
+from pymc_dshdp.analysis import checks, report
 from pymc_dshdp.analysis.convergence import judge
 from pymc_dshdp.analysis.invariant import diagnostics
 
@@ -350,6 +350,26 @@ def test_a_state_that_no_time_is_sure_of_is_named():
     [note] = [note for note in found.notes if "z_consensus has fewer states" in note]
     assert "the state 1 is the most probable of no time point" in note
     assert "35% of the time" in note
+
+
+def test_one_draw_that_differs_is_no_problem():
+    """Fails if draws are held to differ more from the consensus than from each other by chance."""
+    z = np.tile(TRUTH, (4, 150, 1))
+    z[1, 7, 5] = 2  # among the draws that are not compared with each other
+    groups, described = dressed(z, L, np.random.default_rng(3))
+    found = dshdp.check(from_groups(groups, **described))
+    assert not [problem for problem in found.problems if "no one numbering" in problem]
+
+
+def test_a_numbering_that_serves_no_draw_is_a_problem(monkeypatch):
+    found = check_with_matching(monkeypatch, from_consensus=0.3, apart=0.2)
+    assert [problem for problem in found.problems if "no one numbering serves" in problem]
+
+
+def check_with_matching(monkeypatch, **changed):
+    match = checks.match_states
+    monkeypatch.setattr(checks, "match_states", lambda *a: match(*a)._replace(**changed))
+    return dshdp.check(good())
 
 
 def test_one_chain_is_noted():

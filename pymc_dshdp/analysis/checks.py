@@ -21,6 +21,7 @@ from pymc_dshdp.typing import Result
 
 __all__ = ["Check", "check"]
 
+FARTHER = 1.1  # from the consensus than draws from each other, on average: no more by chance
 LARGEST_TRUNCATED = 0.01
 IN_USE = 0.95  # share of draws that occupy a state whose parameters are compared
 ELEMENTS = 300  # of state parameters compared, evenly spaced where there are more
@@ -158,9 +159,9 @@ def check(idata: Result, *, states: str | None = None, model: pm.Model | None = 
     problems, short, more = _chain_problems(verdicts, found, aligned, hidden.z.shape[1])
     if len(modes) > 1:
         problems.insert(0, f"{chain_message(matching.chains, names)}; {advice(modes)}")
-    if matching.distance.mean() > matching.apart:
+    if matching.from_consensus > FARTHER * matching.apart:
         problems.append(
-            f"draws differ from the most frequent labels on {matching.distance.mean():.1%} of the "
+            f"draws differ from the most frequent labels on {matching.from_consensus:.1%} of the "
             f"time points, from each other on {matching.apart:.1%}: no one numbering serves them "
             "all, and state parameters after alignment mix states"
         )

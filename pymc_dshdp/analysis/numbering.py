@@ -42,7 +42,10 @@ class Matching(NamedTuple):
         Number of time points in each state, in the new numbering.
     chains : ChainDistances
     apart : float
-        Share of time points on which two draws differ after the best matching of their labels.
+        Share of time points on which two draws differ after the best matching of their labels, of
+        those draws that are compared.
+    from_consensus : float
+        Share of time points on which the same draws differ from the consensus.
     """
 
     label_before: np.ndarray
@@ -51,6 +54,7 @@ class Matching(NamedTuple):
     sizes: np.ndarray
     chains: ChainDistances
     apart: float
+    from_consensus: float
 
 
 def match_states(idata, hidden, reference=None, states=None):
@@ -106,6 +110,7 @@ def match_states(idata, hidden, reference=None, states=None):
         np.take_along_axis(sizes, label_before, axis=1).reshape(chains, draws, L),
         chain_distances(between, chains),
         between.sum() / max(len(few) * (len(few) - 1), 1),
+        different[few].mean(),
     )
 
 
