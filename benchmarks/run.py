@@ -2,9 +2,9 @@
 
 Run with ``python -m benchmarks.run``; tables are printed, and saved in ``benchmarks/results``
 by date, with the processor and versions that they belong to.
-Those of ``direct_assignment.py``, ``million.py`` and ``nuts.py`` are among them. Peers (see
-``peers.py``) join where they are installed. Each ratio compares two times measured in the same
-run; the milliseconds depend on the machine, the ratios much less.
+Those of ``direct_assignment.py``, ``matrices.py``, ``million.py`` and ``nuts.py`` are among them.
+Peers (see ``peers.py``) join where they are installed. Each ratio compares two times measured in
+the same run; the milliseconds depend on the machine, the ratios much less.
 """
 
 import importlib.util
@@ -16,11 +16,11 @@ import numpy as np
 import pymc as pm
 from scipy.special import gammaln
 
-from benchmarks import direct_assignment, million, nuts, peers, workloads
+from benchmarks import direct_assignment, matrices, million, nuts, peers, workloads
 from benchmarks.timing import interleaved, milliseconds, only_help, table
 from pymc_dshdp.graph.path import path_lengths
-from pymc_dshdp.graph.prior_variables import find_priors
 from pymc_dshdp.kernels import chain, messages, persistence
+from pymc_dshdp.transitions import find_transitions
 
 
 def grid():
@@ -86,18 +86,18 @@ def workload(name, draws=100):
     iteration. Returns the sweep and rows for ``table``: states alone, likelihood tables, sweeps.
     """
     model, z, y = WORKLOADS[name]()
-    [prior] = find_priors(model)
+    [prior] = find_transitions(model)
     lengths = path_lengths(model, model["z"], model.initial_point())
     sweeps = peers.sweeps(name.split()[0], y, z, lengths, prior.n_states)
     found = workloads.sweep(model, z, draws, beside=sweeps)
     rows, initial, P, lengths, uniforms = found.problem
     ell = rows(0, uniforms.size)
     n, L = len(lengths), len(P)
-    reached = ell[:, chain.reachable_states(initial, P)]  # all the sampler ever computes
+    reached = ell[:, chain.reachable_states(initial, P[None])]  # all the sampler ever computes
     label = f"{name}, {reached.shape[1]} reached"
 
     def ours():
-        states = chain.reachable_states(initial, P)
+        states = chain.reachable_states(initial, P[None])
         among = chain.without_persistence(P).among(states)
         messages.forward_filter_backward_sample(reached, initial[states], among, lengths, uniforms)
 
@@ -196,6 +196,7 @@ def main():
     table("Tables of log-likelihoods", likelihoods)
     if sweeps:
         table("Complete iterations against peers", sweeps)
+    matrices.report()
     direct_assignment.measure()
     million.report()
     table(

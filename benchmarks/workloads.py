@@ -11,7 +11,8 @@ import pymc_dshdp as dshdp
 from benchmarks.timing import milliseconds, stopwatch
 from pymc_dshdp.kernels import persistence, transitions
 from pymc_dshdp.likelihood.table import LogLikelihoodTable
-from pymc_dshdp.steps import ConjugateStep, _common, transition
+from pymc_dshdp.steps import ConjugateStep, _common
+from pymc_dshdp.transitions import update as transition
 
 STEPS = "steps of the states and their prior"
 

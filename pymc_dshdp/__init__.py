@@ -17,6 +17,7 @@ from pymc_dshdp.analysis import (
     smooth,
     state_probabilities,
     summary,
+    transition_matrix,
     viterbi,
 )
 from pymc_dshdp.model.matrix_priors import (
@@ -24,8 +25,6 @@ from pymc_dshdp.model.matrix_priors import (
     NormalInverseWishart,
     SwitchingVAR,
 )
-from pymc_dshdp.model.other_priors import HDP, FixedTransitions, StickyHDP
-from pymc_dshdp.model.priors import DSHDP
 from pymc_dshdp.model.states import HiddenStates
 from pymc_dshdp.plots import (
     plot_coassignment,
@@ -48,6 +47,14 @@ from pymc_dshdp.steps import (
     SliceEmissionStep,
     WeakLimitFFBS,
 )
+from pymc_dshdp.transitions import (
+    DSHDP,
+    HDP,
+    FixedTransitions,
+    StickyHDP,
+    TransitionPrior,
+    Transitions,
+)
 
 __all__ = [
     "ConditionalNUTS",
@@ -64,6 +71,8 @@ __all__ = [
     "StateSummary",
     "StickyHDP",
     "SwitchingVAR",
+    "TransitionPrior",
+    "Transitions",
     "WeakLimitFFBS",
     "ZarrTrace",
     "align",
@@ -91,6 +100,7 @@ __all__ = [
     "smooth",
     "state_probabilities",
     "summary",
+    "transition_matrix",
     "viterbi",
 ]
 __version__ = "0.1.0"

@@ -3,7 +3,7 @@
 import arviz as az
 import numpy as np
 
-from pymc_dshdp.model.record import StatesRecord
+from pymc_dshdp.transitions.record import StatesRecord
 
 ARVIZ_0 = az.__version__.startswith("0.")
 

@@ -12,7 +12,7 @@ from pymc.exceptions import SamplingError
 from pymc.step_methods.compound import BlockedStep
 
 import pymc_dshdp as dshdp
-from pymc_dshdp.graph.prior_variables import find_priors, refuse_outside_dependents
+from pymc_dshdp.transitions.found import find_transitions, refuse_outside_dependents
 
 
 @pytest.fixture(autouse=True)
@@ -324,7 +324,7 @@ def add_dependent(variable, as_potential):
 
 
 def refuse(model, variables, step):
-    for prior in find_priors(model):
+    for prior in find_transitions(model):
         refuse_outside_dependents(model, prior, getattr(prior, variables)(model), step)
 
 

@@ -11,14 +11,13 @@ from scipy import stats
 from scipy.special import expit, gammaln, multigammaln
 
 import pymc_dshdp as dshdp
-from pymc_dshdp.graph.prior_variables import find_priors
 from pymc_dshdp.kernels.collapsed_transitions import Persistence, log_path_marginal
 from pymc_dshdp.kernels.counts import empty_counts, path_counts
 from pymc_dshdp.kernels.predictive import path_evidence
 from pymc_dshdp.steps._common import PathReader
 from pymc_dshdp.steps.collapsed import find_complete
 from pymc_dshdp.steps.joint import JointDensity
-from pymc_dshdp.steps.transition import transition_update
+from pymc_dshdp.transitions import find_transitions
 
 PATH = np.array([1, 1, 1, 2, 2, 1, 1, 2, 2, 2, 1, 1])  # state 0 never
 
@@ -215,10 +214,10 @@ CASES = {
 
 def joint(model, path=PATH):
     """(log_joint, the point) with the states at a path."""
-    [prior] = find_priors(model)
+    [prior] = find_transitions(model)
     point = model.initial_point()
     point["z"] = path.astype(point["z"].dtype).reshape(point["z"].shape)
-    update = transition_update(model, prior, "a step")
+    update = prior.update(model, "a step")
     return JointDensity(model, prior, PathReader(model, prior, point), update)(point), point
 
 

@@ -205,12 +205,16 @@ def test_hdp_is_the_limit_of_no_self_persistence():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"concentration": -1.0}, r"hmm: concentration must be positive and finite, received -1.0"),
+        (
+            {"concentration": -1.0},
+            r"hmm: concentration must be finite and not negative, received -1.0",
+        ),
+        ({"concentration": [[1.0, 0.0, 0.0], [0.0] * 3, [1.0] * 3]}, "a state to go to, .* row 1"),
+        ({"initial_concentration": [0.0, 0.0, 0.0]}, "received zeros in all of them"),
         (
             {"concentration": np.ones((2, 3))},
             r"concentration must be a scalar or an array that fits",
         ),
-        ({"initial_concentration": [0.0, 1.0, 1.0]}, r"initial_concentration must be positive"),
     ],
 )
 def test_bad_concentrations(arguments, message):

@@ -11,9 +11,9 @@ from scipy import stats
 
 import pymc_dshdp as dshdp
 from pymc_dshdp.graph.path import storage_dtypes
-from pymc_dshdp.graph.prior_variables import find_priors
 from pymc_dshdp.graph.readers import point_function
 from pymc_dshdp.graph.walks import role_of
+from pymc_dshdp.transitions import find_transitions
 
 HYPERPARAMETERS = {"hmm_gamma", "hmm_alpha", "hmm_phi", "hmm_eta", "hmm_kappa"}
 ROWS = {"hmm_pi_bar", "hmm_pi_init"}
@@ -90,7 +90,7 @@ def test_default_hyperpriors_are_the_papers():
 def test_numbers_fix_hyperparameters(weights):
     model = prior_model(gamma=2, alpha=np.float32(5.0), phi=0.9, eta=0.5, weights=weights)
     assert not names(model.free_RVs) & {"hmm_gamma", "hmm_alpha", "hmm_phi", "hmm_eta"}
-    [prior] = find_priors(model)
+    [prior] = find_transitions(model)
     values = evaluate([prior.gamma, prior.alpha, prior.phi, prior.eta])
     np.testing.assert_allclose(values, [2.0, 5.0, 0.9, 0.5])
 
@@ -104,7 +104,7 @@ def test_a_random_variable_is_adopted_under_its_own_name(role):
     assert getattr(prior, role) is mine
     assert f"hmm_{role}" not in model.named_vars
     assert role_of(mine) == role
-    [found] = find_priors(model)
+    [found] = find_transitions(model)
     assert getattr(found, role) is mine
 
 
@@ -119,7 +119,7 @@ def test_rho_pair_of_numbers_and_of_random_variables():
     x = np.array([0.1, 0.5, 0.7])
     [logp] = evaluate([pm.logp(prior.kappa, x)], {rho1: 3.0})
     np.testing.assert_allclose(logp, stats.beta(3.0, 2.0).logpdf(x))
-    [found] = find_priors(model)
+    [found] = find_transitions(model)
     assert names(found.persistence_variables(model)) == {"hmm_kappa"}
 
 
@@ -127,7 +127,7 @@ def test_rho_pair_of_numbers_and_of_random_variables():
 def test_kappa_of_numbers(kappa):
     model = prior_model(kappa=kappa)
     assert not names(model.free_RVs) & {"hmm_phi", "hmm_eta", "hmm_kappa"}
-    [prior] = find_priors(model)
+    [prior] = find_transitions(model)
     [value] = evaluate([prior.kappa])
     np.testing.assert_allclose(value, np.broadcast_to(kappa, 3))
     assert prior.persistence_variables(model) == []
@@ -141,7 +141,7 @@ def test_kappa_of_random_variables():
         dshdp.HiddenStates("zb", dshdp.DSHDP("b", n_states=3, kappa=shared), length=5)
         joint = pm.Deterministic("joint", own * 0.5)
         dshdp.HiddenStates("zc", dshdp.DSHDP("c", n_states=3, kappa=joint), length=5)
-    a, b, c = find_priors(model)
+    a, b, c = find_transitions(model)
     assert a.persistence_variables(model) == [own]
     assert b.persistence_variables(model) == [] and c.persistence_variables(model) == []
     [value] = evaluate([b.kappa], {shared: 0.25})
@@ -226,7 +226,7 @@ def test_two_priors_and_two_states_of_one():
         za = dshdp.HiddenStates("za", one, length=5)
         zb = dshdp.HiddenStates("zb", two, length=6)
         zc = dshdp.HiddenStates("zc", one, length=7)
-    first, second = find_priors(model)
+    first, second = find_transitions(model)
     assert first.states == [za, zc] and second.states == [zb]
     assert (first.n_states, second.n_states) == (3, 4)
 
@@ -259,7 +259,7 @@ def test_point_logps_are_finite(weights):
 def test_clones_and_pickles_carry_the_roles():
     model = poisson_model()
     for copy in (clone_model(model), cloudpickle.loads(cloudpickle.dumps(model))):
-        [prior] = find_priors(copy)
+        [prior] = find_transitions(copy)
         assert prior.states == [copy["z"]] and prior.gamma is copy["hmm_gamma"]
         assert {role_of(rv) for rv in copy.free_RVs} >= {"alpha", "gamma", "phi", "eta", "kappa"}
         assert prior.persistence_variables(copy) == [
@@ -272,7 +272,7 @@ def test_hyperparameters_may_be_intervened_upon_or_observed(intervene):
     model = poisson_model()
     values = {"hmm_alpha": 3.0, "hmm_gamma": 2.0, "hmm_phi": 0.8, "hmm_eta": 0.5}
     changed = intervene(model, values)
-    [prior] = find_priors(changed)
+    [prior] = find_transitions(changed)
     assert names(prior.transition_variables(changed)) == {"hmm_beta"} | ROWS
     assert names(prior.persistence_variables(changed)) == {"hmm_kappa"}
     with changed:
@@ -285,7 +285,7 @@ def test_hyperparameters_may_be_intervened_upon_or_observed(intervene):
 
 def test_kappa_may_be_intervened_upon():
     changed = pm.do(poisson_model(n_states=3), {"hmm_kappa": np.array([0.5, 0.6, 0.7])})
-    [prior] = find_priors(changed)
+    [prior] = find_transitions(changed)
     assert prior.persistence_variables(changed) == []
     with changed:
         step = dshdp.WeakLimitFFBS([changed["z"]])

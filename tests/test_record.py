@@ -12,8 +12,8 @@ from pymc_dshdp._compat import group, make_result
 from pymc_dshdp.analysis.result import find_hidden, find_prior, hidden_variables, read_records
 from pymc_dshdp.likelihood.completed import split_observation
 from pymc_dshdp.likelihood.missing import MissingValues, is_missing_observation
-from pymc_dshdp.model.record import records_of
 from pymc_dshdp.plots import series
+from pymc_dshdp.transitions.record import records_of
 
 TRUTH = np.repeat([0, 1, 0, 2], 8)
 L = 4

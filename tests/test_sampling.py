@@ -7,7 +7,7 @@ import pytest
 from models import COUNTS, FAST, SEGMENTS, poisson_model, posterior, python_graphs, sample
 
 import pymc_dshdp as dshdp
-from pymc_dshdp.graph.prior_variables import find_priors
+from pymc_dshdp.transitions import find_transitions
 
 SWEEPS, BATCHES, Z_LIMIT = 1000, 25, 4.5
 
@@ -163,7 +163,7 @@ def transitions(model, others):
     with model, pytest.warns(UserWarning, match="No likelihood depends on 'z'"):
         steps = [dshdp.WeakLimitFFBS([model["z"]], rng=np.random.default_rng(1))]
     with model:
-        [prior] = find_priors(model)
+        [prior] = find_transitions(model)
         if prior.persistence_variables(model):
             steps.append(dshdp.GridRhoStep([model["z"]], rng=np.random.default_rng(2)))
         for i, rv in enumerate(others):

@@ -14,11 +14,11 @@ import pymc_dshdp as dshdp
 from pymc_dshdp._compat import begin_chain
 from pymc_dshdp.graph.gathers import states_that_read
 from pymc_dshdp.graph.prior_draws import PriorDraw, has_own_transform
-from pymc_dshdp.graph.prior_variables import find_priors
 from pymc_dshdp.likelihood.conditional import ConditionalTerm, find_conditional
 from pymc_dshdp.likelihood.membership import find_membership
 from pymc_dshdp.steps.metric import Block, StateMetric, fit
 from pymc_dshdp.steps.nuts import _terms
+from pymc_dshdp.transitions import find_transitions
 
 PATH = np.array([0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0])
 Y = np.array([0.3, -0.2, 0.5, 1.0, -1.3, 0.5, 1.0, 0.8, 0.5, -1.0, 0.1, -0.6])
@@ -31,7 +31,7 @@ def states(n_states=STATES):
 
 def membership_of(model):
     """Tables by name of which element of a variable which state uses; names of the coupled."""
-    found = find_membership(model, find_priors(model), _terms(model), model.initial_point())
+    found = find_membership(model, find_transitions(model), _terms(model), model.initial_point())
     uses = {model.values_to_rvs[value].name: table for value, table in found.uses.items()}
     return uses, {model.values_to_rvs[value].name for value in found.coupled}
 

@@ -8,11 +8,10 @@ from models import python_graphs, sample
 from numpy.testing import assert_allclose, assert_array_equal
 
 import pymc_dshdp as dshdp
-from pymc_dshdp.graph.prior_variables import find_priors
 from pymc_dshdp.kernels import blocks
 from pymc_dshdp.kernels.messages import forward_filter_backward_sample
 from pymc_dshdp.likelihood.table import LogLikelihoodTable
-from pymc_dshdp.steps.transition import transition_update
+from pymc_dshdp.transitions import find_transitions
 
 LENGTHS = [20, 1, 33, 6]
 T = sum(LENGTHS)
@@ -65,8 +64,8 @@ def test_states_that_cannot_be_reached_are_left_out(model):
     values = {"hmm_pi_init": np.array([0.0, 1.0, 0.0, 0.0]), "hmm_pi_bar": pi_bar}
     point = model.initial_point() | values
     table = LogLikelihoodTable(model, model["z"], 4)
-    [prior] = find_priors(model)
-    update = transition_update(model, prior, "test")
+    [prior] = find_transitions(model)
+    update = prior.update(model, "test")
     uniforms = np.random.default_rng(5).random(T)
     draw = update.draw_path(table, point, np.array(LENGTHS), uniforms, 1)
     whole = forward_filter_backward_sample(

@@ -16,6 +16,7 @@ from pymc_dshdp.analysis.invariant import label_invariant
 from pymc_dshdp.analysis.metrics import align_to, hamming_distance
 from pymc_dshdp.analysis.segment_table import segments
 from pymc_dshdp.analysis.summaries import summary
+from pymc_dshdp.analysis.transition_table import transition_matrix
 
 __all__ = [
     "align",
@@ -32,5 +33,6 @@ __all__ = [
     "smooth",
     "state_probabilities",
     "summary",
+    "transition_matrix",
     "viterbi",
 ]

@@ -88,6 +88,13 @@ def align(
     belong to an order of the weights: they are broken anew.
     """
     dimensions = _dimensions(idata, states)
+    for hidden in [h for found in dimensions.values() for h in found]:
+        if hidden.record.tied:
+            raise ValueError(
+                f"the states of {hidden.name!r} are told apart by transitions that "
+                f"{hidden.record.prior!r} makes impossible, so that their numbers mean the same in "
+                "every draw and there is nothing to align; read the result as it is"
+            )
     if reference is not None and len(dimensions) > 1:
         raise ValueError(
             f"states must say which of {[h.name for hs in dimensions.values() for h in hs]} the "
@@ -125,9 +132,9 @@ def is_aligned(idata, hidden):
 
 
 def aligned(idata, states=None):
-    """Align a result unless it has been; returns it and its hidden states."""
+    """Align a result unless it has been, or needs not be; returns it and its hidden states."""
     hidden = find_hidden(idata, states)
-    if not is_aligned(idata, hidden):
+    if not (is_aligned(idata, hidden) or hidden.record.tied):
         idata = align(idata, states=hidden.name)
         hidden = find_hidden(idata, hidden.name)
     return idata, hidden

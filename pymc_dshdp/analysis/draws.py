@@ -10,13 +10,14 @@ from pymc_dshdp.analysis.other_data import on_other_data
 from pymc_dshdp.analysis.result import read_posterior
 from pymc_dshdp.distributions import HiddenPathRV
 from pymc_dshdp.graph.path import path_lengths
-from pymc_dshdp.graph.prior_variables import find_priors
-from pymc_dshdp.graph.readers import logit_node, point_function
+from pymc_dshdp.graph.readers import point_function
 from pymc_dshdp.graph.walks import as_tensor, has_op
-from pymc_dshdp.kernels.chain import Transitions, kappa_rows
 from pymc_dshdp.likelihood.missing import MissingValues
 from pymc_dshdp.likelihood.table import LogLikelihoodTable, terms_involving
 from pymc_dshdp.model.context import model_in_context
+from pymc_dshdp.transitions.found import find_transitions
+from pymc_dshdp.transitions.record import record_in
+from pymc_dshdp.transitions.update import TransitionReader
 
 __all__ = ["PosteriorDraws", "chosen_states", "thinned", "transitions_of"]
 
@@ -61,7 +62,8 @@ class PosteriorDraws:
         prior, z = chosen_states(model, states)
         posterior = thinned(idata, thin)
         self._time_dims, self._time_coords = _time(model, z)
-        self._state_dim, self._states = _state(model, prior)
+        self._state_dim = record_in(model, z).dims[0]
+        self._states = np.asarray(model.coords[self._state_dim])
         if observed is not None:
             model = on_other_data(model, z, observed, lengths)
             prior, z = chosen_states(model, z.name)
@@ -80,15 +82,15 @@ class PosteriorDraws:
         terms = [(v, g) for v, g in terms_involving(model, z) if v not in missing]
         self._values = {v.name: model.rvs_to_values[v] for v, _ in terms if v in model.observed_RVs}
         graphs = [g for _, g in terms]
-        self._to_point = _point_builder(model, z, prior, graphs, posterior, start)
-        self._transitions = _transitions_reader(model, prior, self.shape)
-        self._initial = prior.pi_init.name
+        self._transitions = TransitionReader(model, prior)
+        graphs += self._transitions.graphs
+        self._to_point = _point_builder(model, z, graphs, posterior, start)
 
     def __iter__(self):
         """Yield ((chain, draw), log_likelihoods (T, L), pi_init, Transitions), by position."""
         for index in np.ndindex(self.draws_shape):
             point = self._to_point(*index)
-            yield index, self._table(point), point[self._initial], self._transitions(point)
+            yield index, self._table(point), *self._transitions(point, self.shape)
 
     def observed_values(self):
         """Observed values that depend on the states, by name."""
@@ -131,9 +133,10 @@ def transitions_of(model, z, posterior):
     """``f(chain, draw) -> Transitions`` of the posterior over the times of a model, by position."""
     prior, _ = chosen_states(model, z.name)
     start = model.initial_point()
-    to_point = _point_builder(model, z, prior, [], posterior, start)
-    read = _transitions_reader(model, prior, start[model.rvs_to_values[z].name].shape)
-    return lambda chain, draw: read(to_point(chain, draw))
+    read = TransitionReader(model, prior)
+    to_point = _point_builder(model, z, read.graphs, posterior, start)
+    shape = start[model.rvs_to_values[z].name].shape
+    return lambda chain, draw: read(to_point(chain, draw), shape)[1]
 
 
 def thinned(idata, thin):
@@ -157,7 +160,7 @@ def chosen_states(model, states):
     ValueError
         If the model has no such states.
     """
-    found = {z.name: (prior, z) for prior in find_priors(model) for z in prior.states}
+    found = {z.name: (prior, z) for prior in find_transitions(model) for z in prior.states}
     if states is None and len(found) == 1:
         return next(iter(found.values()))
     if states not in found:
@@ -172,11 +175,6 @@ def _time(model, z):
     dims = model.named_vars_to_dims.get(z.name)
     dims = dims or tuple(f"{z.name}_dim_{i}" for i in range(z.type.ndim))
     return dims, {dim: model.coords.get(dim) for dim in dims}
-
-
-def _state(model, prior):
-    dim = model.named_vars_to_dims[prior.pi_bar.name][0]
-    return dim, np.asarray(model.coords[dim])
 
 
 def _refuse_latent(model, z, missing):
@@ -195,10 +193,8 @@ def _refuse_latent(model, z, missing):
             )
 
 
-def _point_builder(model, z, prior, graphs, posterior, start):
-    """``f(chain, draw) -> point`` with the value variables of graphs and of the transitions."""
-    graphs = [*graphs, logit_node(model, prior.kappa)]
-    graphs += [model.rvs_to_values[v] for v in (prior.pi_bar, prior.pi_init)]
+def _point_builder(model, z, graphs, posterior, start):
+    """``f(chain, draw) -> point`` with the value variables of graphs."""
     used = set(ancestors(graphs))
     needed = [rv for rv in model.free_RVs if rv is not z and model.rvs_to_values[rv] in used]
     forward = {}
@@ -237,15 +233,3 @@ def _point_builder(model, z, prior, graphs, posterior, start):
         return {value.name: np.asarray(x) for value, x in zip(values, out, strict=True)}
 
     return to_point
-
-
-def _transitions_reader(model, prior, shape):
-    """``f(point) -> Transitions`` along the flattened states of a shape."""
-    logit_kappa = point_function([logit_node(model, prior.kappa)])
-
-    def read(point):
-        logit = np.asarray(logit_kappa(point)[0], "float64")
-        rows = kappa_rows(logit, shape) if prior.varies else logit[None]
-        return Transitions(rows, np.asarray(point[prior.pi_bar.name], "float64", order="C"))
-
-    return read

@@ -17,10 +17,9 @@ from pymc_dshdp.analysis.other_data import observed_on_states, on_other_data
 from pymc_dshdp.emissions.autoregression import SwitchingVARRV
 from pymc_dshdp.graph.path import path_lengths
 from pymc_dshdp.graph.walks import as_tensor, has_op
-from pymc_dshdp.kernels.chain import transition_row
-from pymc_dshdp.kernels.messages import choose
+from pymc_dshdp.kernels.simulation import simulate_onward
 from pymc_dshdp.model.context import model_in_context, results_first
-from pymc_dshdp.model.record import records_of
+from pymc_dshdp.transitions.record import records_of
 from pymc_dshdp.typing import Result
 
 __all__ = ["forecast"]
@@ -102,12 +101,7 @@ def forecast(
     paths = np.empty((*shape, lengths.size, layout.horizon), np.int64)
     drawn: dict[str, list] = {name: [] for name in generate.names}
     for index in np.ndindex(shape):
-        kappa_logit, pi_bar = transitions(*index)
-        logits, row = layout.rows(kappa_logit), np.empty(len(pi_bar))
-        for n, state in enumerate(last[index]):
-            for h in range(layout.horizon):
-                transition_row(logits[n, h], pi_bar, state, row)
-                paths[(*index, n, h)] = state = choose(row, rng.random())
+        simulate_onward(rng, last[index], transitions(*index), layout.times, paths[index])
         for name, values in zip(drawn, generate(index, paths[index], rng), strict=True):
             drawn[name].append(layout.kept(values))
     single = lengths.size == 1
@@ -163,10 +157,10 @@ class _Layout:
         values = np.asarray(values)
         return self._ahead(values.reshape(*self._shape, *values.shape[self.z.type.ndim :]))
 
-    def rows(self, values):
-        """Give values (R, L), one row for all times or one for each, as (N, H, L)."""
-        rows = np.broadcast_to(values, (np.prod(self._shape), values.shape[-1]))
-        return self._ahead(rows.reshape(*self._shape, -1))
+    @property
+    def times(self):
+        """Positions of the times ahead among the states of the model, (N, H)."""
+        return self._ahead(np.arange(np.prod(self._shape)).reshape(self._shape))
 
     def _ahead(self, values):
         return values[:, self._front : self._front + self.horizon]

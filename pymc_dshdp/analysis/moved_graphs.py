@@ -10,7 +10,7 @@ from pytensor.graph.traversal import ancestors, io_toposort
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.subtensor import AdvancedSubtensor
 
-from pymc_dshdp.distributions.path import NOTHING_KNOWN
+from pymc_dshdp.distributions.path import NOTHING_KNOWN, path_parameters
 from pymc_dshdp.emissions.autoregression import SwitchingVARRV
 from pymc_dshdp.graph.walks import has_op
 from pymc_dshdp.likelihood.completed import split_observation
@@ -30,6 +30,8 @@ ADVICE = (
     "Declare the model again on the other data and pass that model instead, or declare it with "
     "the data in pm.Data and the states with length=data.shape[0]"
 )
+KAPPA = "a self-persistence kappa that does not have a row"
+INDEX = "an index of its transition matrices that does not have a number"
 SHAPES_ONLY = Mode(linker="py", optimizer="fast_run").excluding("fusion", "inplace")
 
 
@@ -42,36 +44,46 @@ def moved(model, z, containers, values, lengths, size, others=None):
         if not isinstance(length, Constant):
             memo[length] = pt.constant(n, dtype=length.dtype)
     moved_z = _states(model, z, lengths, size, memo)
-    memo |= {z: moved_z, z.owner.inputs[5]: moved_z.owner.inputs[5]}
+    memo |= {z: moved_z, path_parameters(z).lengths: path_parameters(moved_z).lengths}
     return moved_z, {rv: _observed(model, rv, y, memo, lengths) for rv, y in values.items()}
 
 
 def _states(model, z, lengths, size, memo):
     """Copy of the states, with other lengths and none of them known."""
-    kappa = _self_persistence(model, z, (*(size or ()), int(lengths.sum())), memo)
-    parameters = [*z.owner.inputs[2:4], kappa, pt.constant(lengths), pt.constant(NOTHING_KNOWN)]
+    times = (*(size or ()), int(lengths.sum()))
+    old = path_parameters(z)
+    [pi_bar] = rebuilt([old.pi_bar], memo, model.basic_RVs)
+    parameters = old._replace(
+        pi_bar=pi_bar,
+        kappa=_along_time(model, z, old.kappa, 1, KAPPA, times, memo),
+        index=_along_time(model, z, old.index, 0, INDEX, times, memo),
+        lengths=pt.constant(lengths),
+        known=pt.constant(NOTHING_KNOWN),
+    )
     rng = pytensor.shared(np.random.default_rng())
     out = z.owner.op.make_node(rng, size, *parameters).outputs[1]
     out.tag.dshdp = z.tag.dshdp
     return out
 
 
-def _self_persistence(model, z, times, memo):
-    """Self-persistence of the new states: constant, or a row for each of their times."""
-    kappa = z.owner.inputs[4]
+def _along_time(model, z, parameter, core, what, times, memo):
+    """Parameter of the new states: the same for all times, or with a part for each of theirs."""
+    if parameter.type.shape[-1] == 0:
+        return parameter
     try:
-        [moved] = rebuilt([kappa], memo, model.basic_RVs)
-        before, now = (tuple(shape[:-1]) for shape in evaluated([kappa.shape, moved.shape]))
+        [moved] = rebuilt([parameter], memo, model.basic_RVs)
+        before, now = evaluated([parameter.shape, moved.shape])
+        before, now = (tuple(shape[: len(shape) - core]) for shape in (before, now))
         fits = all(n == t or n == b == 1 for n, b, t in zip(now, before, times, strict=True))
     except Exception:  # whatever PyTensor says of shapes that clash
         fits = False
     if not fits:
-        data = [v.name for v in model.data_vars if v.type.ndim and v in set(ancestors([kappa]))]
+        data = [v.name for v in model.data_vars if v.type.ndim and v in set(ancestors([parameter]))]
         why = f"it depends on {data}, whose values must be given at the new times"
         refuse(
             z.name,
-            f"has a self-persistence kappa that does not have a row for each of the new times, of "
-            f"shape {times}: {why if data else 'it depends on no pm.Data'}",
+            f"has {what} for each of the new times, of shape {times}: "
+            f"{why if data else 'it depends on no pm.Data'}",
         )
     return moved
 

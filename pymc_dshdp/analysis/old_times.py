@@ -11,11 +11,17 @@ from pytensor.graph.basic import Constant
 from pytensor.graph.traversal import ancestors
 
 from pymc_dshdp.analysis.moved_graphs import ADVICE, like, moved
+from pymc_dshdp.distributions.path import path_parameters
 from pymc_dshdp.graph.walks import as_tensor, concrete_shape
 
 __all__ = ["refuse_old_times"]
 
 MORE = 7
+
+
+def _layout(z):
+    """List what of the states is not among their parameters: lengths, and what is known."""
+    return [path_parameters(z).lengths, path_parameters(z).known]
 
 
 def _beyond(shape, old):
@@ -67,7 +73,7 @@ def _held(model, z, followers, replaced):
     behind = set(ancestors([z, *followers])) - set(replaced) - {z, *followers}
     out = {}
     for v in [*model.data_vars, *model.free_RVs]:
-        if v in behind and v.type.ndim and v not in ancestors(z.owner.inputs[5:7]):
+        if v in behind and v.type.ndim and v not in ancestors(_layout(z)):
             out[v] = like(v, pt.specify_shape(as_tensor(v), concrete_shape(v)), pt.as_tensor)
     return out
 
@@ -81,7 +87,7 @@ def _left_behind(model, z, followers, replaced):
     """
     old = [n for n in concrete_shape(z) if n > 1]
     behind = set(ancestors([z, *followers])) - set(replaced) - {z, *followers}
-    behind -= set(ancestors(z.owner.inputs[5:7]))
+    behind -= set(ancestors(_layout(z)))
 
     dims = model.named_vars_to_dims
     times = set(dims.get(z.name) or ())

@@ -26,6 +26,7 @@ from pymc_dshdp.analysis.moved_graphs import (
 )
 from pymc_dshdp.analysis.old_times import refuse_old_times
 from pymc_dshdp.distributions._common import core
+from pymc_dshdp.distributions.path import path_parameters
 from pymc_dshdp.graph.terms import densities
 from pymc_dshdp.graph.walks import is_cast
 from pymc_dshdp.likelihood.missing import is_missing_observation
@@ -196,9 +197,9 @@ def _layout(model, z, rv, value, lengths, memo):
         return given.astype("int64"), None
     if z.type.ndim == 2:
         return np.array([extents[1]]), (extents[0],)
-    [symbolic] = rebuilt([core(z.owner.inputs[5], 1)], memo, ())
+    [symbolic] = rebuilt([core(path_parameters(z).lengths, 1)], memo, ())
     now = np.asarray(symbolic.eval()).astype("int64")
-    follows = memo.keys() & set(ancestors([z.owner.inputs[5]]))
+    follows = memo.keys() & set(ancestors([path_parameters(z).lengths]))
     if follows or now.sum() == extents[0] or _old_shape(model, rv) == np.shape(value):
         return now, None
     if now.size > 1:

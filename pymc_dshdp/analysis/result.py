@@ -6,11 +6,11 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_dshdp._compat import group
-from pymc_dshdp.model.record import StatesRecord, records_of
+from pymc_dshdp.transitions.drawn import drawn_transitions
+from pymc_dshdp.transitions.record import StatesRecord, records_of
 
 __all__ = [
     "Hidden",
-    "Prior",
     "element_labels",
     "find_hidden",
     "find_prior",
@@ -207,72 +207,9 @@ def _known(constants, record, z):
     return np.full(T, -1)
 
 
-class Prior(NamedTuple):
-    """The transition prior of a hidden-state variable, as its result tells.
-
-    Attributes
-    ----------
-    name : str
-    kappa : xarray.DataArray or None
-        Self-persistence probabilities (chain, draw, state), their mean over time where they depend
-        on it; None where there are none.
-    pi_bar : xarray.DataArray
-        Switching rows (chain, draw, state, state_to).
-    varies : bool
-        Whether kappa depends on time.
-    """
-
-    name: str
-    kappa: object
-    pi_bar: object
-    varies: bool
-
-    def transition_matrices(self, states):
-        """P = diag(kappa) + (1 - kappa) pi_bar among some states, (draws, K, K)."""
-        rows = self.pi_bar.values[:, :, states][:, :, :, states]
-        rows = rows.reshape(-1, len(states), len(states)).copy()
-        if self.kappa is not None:
-            kappa = self.kappa.values[:, :, states].reshape(-1, len(states))
-            rows *= (1.0 - kappa)[:, :, None]
-            diagonal = np.arange(len(states))
-            rows[:, diagonal, diagonal] += kappa
-        return rows
-
-
 def find_prior(idata, hidden):
-    """Read the transition prior of a hidden-state variable from the posterior.
-
-    Parameters
-    ----------
-    idata : arviz.InferenceData or xarray.DataTree
-    hidden : Hidden
-
-    Returns
-    -------
-    Prior
-
-    Raises
-    ------
-    ValueError
-        If the switching rows, or the self-persistence that the prior has, are not in the posterior.
-    """
-    posterior, record = group(idata, "posterior"), hidden.record
-    dim, dim_to = record.dims
-
-    def stored(role, what):
-        name = record.variables[role]
-        if name not in posterior:
-            raise ValueError(
-                f"{name!r} is not in the posterior, the {what} of {hidden.name!r}; keep it in "
-                "var_names of pm.sample"
-            )
-        return posterior[name]
-
-    kappa = None
-    if record.kappa != "none":
-        kappa = stored("kappa", "self-persistence").transpose("chain", "draw", dim)
-    rows = stored("pi_bar", "switching rows").transpose("chain", "draw", dim, dim_to)
-    return Prior(record.prior, kappa, rows, record.kappa == "varies")
+    """Read the transitions of a hidden-state variable from the posterior, ``DrawnTransitions``."""
+    return drawn_transitions(group(idata, "posterior"), hidden.record)
 
 
 def state_labels(posterior, hidden):

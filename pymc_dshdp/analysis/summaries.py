@@ -19,7 +19,7 @@ from pymc_dshdp.analysis.result import (
 from pymc_dshdp.kernels.segmentations import count_visits, occupancies
 from pymc_dshdp.typing import Result
 
-__all__ = ["Summary", "summary", "transitions_frame"]
+__all__ = ["Summary", "quantiles_over", "summary", "transitions_frame"]
 
 PRINTED_STATES = 12
 PRINTED_COLUMNS = 10
@@ -213,8 +213,8 @@ def central_levels(prob):
     return prob, np.array([(1 - prob) / 2, (1 + prob) / 2])
 
 
-def _quantiles(values, where, q):
-    """Quantiles over the draws selected for each entry: (len(q), ...)."""
+def quantiles_over(values, where, q):
+    """Take quantiles over the draws selected for each entry: (len(q), ...)."""
     where = np.broadcast_to(where, values.shape)
     out = np.full((len(q), *values.shape[1:]), np.nan)
     for index in np.ndindex(values.shape[1:]):
@@ -242,11 +242,11 @@ def _states_frame(prior, sizes, visits, ever, labels, level):
     with np.errstate(divide="ignore", invalid="ignore"):
         quantities["observed_dwell"] = sizes[:, ever] / visits[:, ever]
     for name, values in quantities.items():
-        middle, lower, upper = _quantiles(values, occupied, q)
+        middle, lower, upper = quantiles_over(values, occupied, q)
         columns |= {name: middle, f"{name}_lower": lower, f"{name}_upper": upper}
         if name == "stay":  # the quantiles of 1 / leave: those of leave, from above
             with np.errstate(divide="ignore"):
-                middle, lower, upper = 1.0 / _quantiles(leave, occupied, 1.0 - q)
+                middle, lower, upper = 1.0 / quantiles_over(leave, occupied, 1.0 - q)
             name = "expected_dwell"
             columns |= {name: middle, f"{name}_lower": lower, f"{name}_upper": upper}
     return pd.DataFrame(columns, pd.Index(labels, name="state"))
@@ -272,7 +272,7 @@ def transitions_frame(prior, occupied, main, labels, level):
     """
     P = prior.transition_matrices(main)
     where = np.broadcast_to(occupied[:, main, None], P.shape)
-    lower, upper = _quantiles(P, where, level)
+    lower, upper = quantiles_over(P, where, level)
     return pd.DataFrame(
         {
             "mean": P.mean(axis=0, where=where).ravel(),
@@ -285,7 +285,7 @@ def transitions_frame(prior, occupied, main, labels, level):
 
 def _parameters_frame(posterior, hidden, prior, occupied, main, coordinate, level):
     rows, keys = [], []
-    own = hidden.record.own("beta", "kappa", "pi_init", "pi_bar")
+    own = hidden.record.own("beta", "kappa", "pi_init", "pi_bar", "matrices")
     for name, variable in posterior.items():
         if name in own or hidden.dim not in variable.dims:
             continue

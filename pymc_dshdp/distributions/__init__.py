@@ -5,7 +5,7 @@ parameters of 1e-100 are ordinary here (see ``kernels/random.py``); and a coordi
 underflowed to exactly 0 is left out of the log-density, which would otherwise be infinite.
 """
 
-from pymc_dshdp.distributions.path import HiddenPath, HiddenPathRV
+from pymc_dshdp.distributions.path import HiddenPath, HiddenPathRV, PossiblePath, PossiblePathRV
 from pymc_dshdp.distributions.persistence import (
     SelfPersistence,
     SelfPersistenceRV,
@@ -25,6 +25,8 @@ from pymc_dshdp.distributions.weights import (
 __all__ = [
     "HiddenPath",
     "HiddenPathRV",
+    "PossiblePath",
+    "PossiblePathRV",
     "SelfPersistence",
     "SelfPersistenceRV",
     "StickFractions",

@@ -1,41 +1,78 @@
 """The hidden path, w marginalised."""
 
+from typing import NamedTuple
+
 import numpy as np
+import pytensor
 import pytensor.tensor as pt
+from numpy.random import default_rng
 from pymc.distributions.distribution import Discrete
 from pytensor.gradient import disconnected_grad
 from pytensor.link.numba.dispatch.basic import numba_njit
 from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
+from pytensor.tensor.variable import TensorVariable
 
 from pymc_dshdp.distributions._common import core, draw_over_batch
-from pymc_dshdp.kernels.simulation import simulate_path
+from pymc_dshdp.kernels.simulation import last_possible_path, simulate_path
 
 NOTHING_KNOWN = np.empty(0, "int8")
+SAME_MATRIX = np.empty(0, "int64")
 UNKNOWN = -1
 
 
+class PathParameters(NamedTuple):
+    """What a ``HiddenPath`` holds, in the order of its inputs.
+
+    Attributes
+    ----------
+    initial : tensor of shape (L,)
+        pi_init.
+    pi_bar : tensor of shape (G, L, L)
+    kappa : tensor of shape (1, L), (T, L) or (batch, T, L)
+    index : tensor of int, shape (0,), (T,) or (batch, T)
+        g(t), which of the G matrices leads to time t; empty where G = 1.
+    lengths : tensor of int, shape (N,)
+    known : tensor of int, shape (0,), (T,) or (batch, T)
+    """
+
+    initial: TensorVariable
+    pi_bar: TensorVariable
+    kappa: TensorVariable
+    index: TensorVariable
+    lengths: TensorVariable
+    known: TensorVariable
+
+
+CORE_NDIMS = PathParameters(1, 3, 2, 1, 1, 1)
+
+
+def path_parameters(z):
+    """Parameters of a hidden path, a variable of ``HiddenPathRV``."""
+    return PathParameters(*z.owner.inputs[2:])
+
+
 class HiddenPathRV(RandomVariable):
-    """z_1 ~ pi_init of each sequence, z_t ~ kappa_tj delta_j + (1 - kappa_tj) pi_bar_j."""
+    """z_1 ~ pi_init of each sequence, z_t ~ kappa_tj delta_j + (1 - kappa_tj) pi_bar_gj."""
 
     name = "hidden_path"
-    signature = "(l),(l,l),(r,l),(n),(m)->(t)"
+    signature = "(l),(g,l,l),(r,l),(i),(n),(m)->(t)"
     dtype = "int64"
     _print_name = ("HiddenPath", "\\operatorname{HiddenPath}")
 
     def _supp_shape_from_params(self, dist_params, param_shapes=None):
-        return [core(dist_params[3], 1).sum()]
+        return [core(PathParameters(*dist_params).lengths, 1).sum()]
 
     @classmethod
-    def rng_fn(cls, rng, initial, pi_bar, kappa, lengths, known, size):
+    def rng_fn(cls, rng, initial, pi_bar, kappa, index, lengths, known, size):
         """Draw in NumPy; the numba sampler is registered below."""
         T = int(lengths.reshape(-1, lengths.shape[-1])[0].sum())
 
-        def draw(initial, pi_bar, kappa, lengths, known, out):
-            simulate_path(rng, initial, pi_bar, kappa, lengths, known, out)
+        def draw(initial, pi_bar, kappa, index, lengths, known, out):
+            simulate_path(rng, initial, pi_bar, kappa, index, lengths, known, out)
 
-        params = (initial, pi_bar, kappa, lengths, known)
-        return draw_over_batch(draw, (1, 2, 2, 1, 1), params, size, (T,), "int64")
+        params = (initial, pi_bar, kappa, index, lengths, known)
+        return draw_over_batch(draw, CORE_NDIMS, params, size, (T,), "int64")
 
 
 @numba_core_rv_funcify.register(HiddenPathRV)
@@ -43,9 +80,9 @@ def _hidden_path_numba(op, node):
     dtype = np.dtype(op.dtype)
 
     @numba_njit
-    def draw(rng, initial, pi_bar, kappa, lengths, known):
+    def draw(rng, initial, pi_bar, kappa, index, lengths, known):
         out = np.empty(lengths.sum(), dtype)
-        simulate_path(rng, initial, pi_bar, kappa, lengths, known, out)
+        simulate_path(rng, initial, pi_bar, kappa, index, lengths, known, out)
         return out
 
     return draw, 1
@@ -57,7 +94,7 @@ class HiddenPath(Discrete):
     .. math::
 
        p(z) = \prod_n \bar\pi_{0, z_1} \prod_{t > 1}
-              \left[\kappa_{tj} \delta_{j, z_t} + (1 - \kappa_{tj}) \bar\pi_{j, z_t}
+              \left[\kappa_{tj} \delta_{j, z_t} + (1 - \kappa_{tj}) \bar\pi_{g(t), j, z_t}
               \right]_{j = z_{t-1}}
 
     Where states are known the density is that of p restricted to the paths that have them (not
@@ -68,35 +105,42 @@ class HiddenPath(Discrete):
     ----------
     initial : tensor_like of float, shape (L,)
         pi_init.
-    pi_bar : tensor_like of float, shape (L, L)
+    pi_bar : tensor_like of float, shape (L, L), or (G, L, L) with ``index``
     kappa : tensor_like of float, shape (L,), (T, L) or (batch, T, L)
         With an axis of time, row t is in force from t - 1 to t.
     lengths : tensor_like of int, shape (N,)
         Sequence lengths; their sum is the length of the last axis.
     known : tensor_like of int, shape (T,) or (batch, T), optional
         Known states, -1 where the state is not known.
+    index : tensor_like of int, shape (T,) or (batch, T), optional
+        g(t), which of the G matrices is in force from t - 1 to t.
     """
 
     rv_op = HiddenPathRV()
 
     @classmethod
-    def dist(cls, initial, pi_bar, kappa, lengths, known=None, **kwargs):
+    def dist(cls, initial, pi_bar, kappa, lengths, known=None, index=None, **kwargs):
         """Build the variable; see the class."""
-        kappa = pt.as_tensor_variable(kappa)
-        kappa = kappa[None, :] if kappa.type.ndim == 1 else kappa
-        known = NOTHING_KNOWN if known is None else known
-        params = [pt.as_tensor_variable(p) for p in (initial, pi_bar, kappa, lengths, known)]
-        return super().dist(params, **kwargs)
+        pi_bar, kappa = pt.as_tensor_variable(pi_bar), pt.as_tensor_variable(kappa)
+        params = PathParameters(
+            initial,
+            pi_bar[None] if pi_bar.type.ndim == 2 else pi_bar,
+            kappa[None] if kappa.type.ndim == 1 else kappa,
+            SAME_MATRIX if index is None else index,
+            lengths,
+            NOTHING_KNOWN if known is None else known,
+        )
+        return super().dist([pt.as_tensor_variable(p) for p in params], **kwargs)
 
-    def support_point(rv, size, initial, pi_bar, kappa, lengths, known):
+    def support_point(rv, size, initial, pi_bar, kappa, index, lengths, known):
         """Return the starting value."""
         # The last state throughout: the sign for the sampler to start from the data.
         path = pt.zeros_like(rv) + (initial.shape[-1] - 1).astype(rv.dtype)
         return path if _is_empty(known) else _with_known(known, path)
 
-    def logp(value, initial, pi_bar, kappa, lengths, known):
+    def logp(value, initial, pi_bar, kappa, index, lengths, known):
         """Log-density; see the class."""
-        initial, pi_bar, lengths = core(initial, 1), core(pi_bar, 2), core(lengths, 1)
+        initial, pi_bar, lengths = core(initial, 1), core(pi_bar, 3), core(lengths, 1)
         first = pt.cumsum(lengths) - lengths
         is_first = pt.zeros(value.shape[-1], dtype="bool")[first].set(np.array(True))
         # Index before the logarithm: the gradient of an unused zero would be 0 times infinity.
@@ -104,7 +148,8 @@ class HiddenPath(Discrete):
 
         previous, current = value[..., :-1], value[..., 1:]
         stays = pt.eq(previous, current)
-        switch_p = pi_bar[previous, current]
+        matrix = 0 if _is_empty(index) else _along(index, value)[..., 1:]
+        switch_p = pi_bar[matrix, previous, current]
         log_switch = _in_force(pt.log1p(-kappa), previous, _varies(kappa))
         kappa = _in_force(kappa, previous, _varies(kappa))
         # Gradients need both branches finite: a self-transition may have pi_bar_jj = 0 or kappa_j
@@ -124,8 +169,54 @@ class HiddenPath(Discrete):
         return pt.switch(valid.all(axis=-1), at_first + after_first, -np.inf)
 
 
+class PossiblePathRV(HiddenPathRV):
+    """A hidden path some of whose transitions may have probability 0."""
+
+    name = "possible_path"
+
+
+class PossiblePath(HiddenPath):
+    """As ``HiddenPath``, with a starting value that is possible where some transitions are not."""
+
+    rv_op = PossiblePathRV()
+
+    def support_point(rv, size, *parameters):
+        """Return the starting value."""
+        rng = pytensor.shared(default_rng(0))  # that nothing draws from
+        return LastPossiblePathRV().make_node(rng, size, *parameters).outputs[1]
+
+
+class LastPossiblePathRV(HiddenPathRV):
+    """The path that is always in the last state possible; nothing in it is random."""
+
+    name = "last_possible_path"
+
+    @classmethod
+    def rng_fn(cls, rng, initial, pi_bar, kappa, index, lengths, known, size):
+        """Find it in NumPy; the numba form is registered below."""
+        T = int(lengths.reshape(-1, lengths.shape[-1])[0].sum())
+        params = (initial, pi_bar, kappa, index, lengths, known)
+        return draw_over_batch(last_possible_path, CORE_NDIMS, params, size, (T,), "int64")
+
+
+@numba_core_rv_funcify.register(LastPossiblePathRV)
+def _last_possible_path_numba(op, node):
+    @numba_njit
+    def find(rng, initial, pi_bar, kappa, index, lengths, known):
+        out = np.empty(lengths.sum(), np.int64)
+        last_possible_path(initial, pi_bar, kappa, index, lengths, known, out)
+        return out
+
+    return find, 1
+
+
 def _is_empty(known):
     return known.type.shape[-1] == 0
+
+
+def _along(index, value):
+    """Index without the leading axes of length one that a ``size`` puts before it."""
+    return index[(0,) * (index.type.ndim - value.type.ndim)]
 
 
 def _with_known(known, path):

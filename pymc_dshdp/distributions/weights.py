@@ -128,7 +128,9 @@ class TransitionRows(Continuous):
 
     def support_point(rv, size, alpha, beta):
         """Return the starting value."""
-        return uniform_simplex(size, beta.shape[-1])
+        present = pt.gt(beta, 0.0)  # uniform over what is possible
+        flat = present / present.sum(axis=-1, keepdims=True)
+        return flat if rv_size_is_none(size) else pt.alloc(flat, *size, beta.shape[-1])
 
     def logp(value, alpha, beta):
         """Log-density; see the class."""

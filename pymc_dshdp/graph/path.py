@@ -4,10 +4,23 @@ import numpy as np
 
 from pymc_dshdp.distributions import HiddenPathRV
 from pymc_dshdp.distributions._common import core
+from pymc_dshdp.distributions.path import path_parameters
 from pymc_dshdp.graph.readers import point_function
 from pymc_dshdp.graph.walks import evaluate, has_op, unwrap
 
-__all__ = ["initial_states", "known_states", "observed_path", "path_lengths", "storage_dtypes"]
+__all__ = [
+    "initial_states",
+    "known_states",
+    "n_states_of",
+    "observed_path",
+    "path_lengths",
+    "storage_dtypes",
+]
+
+
+def n_states_of(z):
+    """Read the number of states of a ``HiddenStates`` variable."""
+    return int(unwrap(path_parameters(z).initial).type.shape[0])
 
 
 def storage_dtypes(model):
@@ -16,7 +29,7 @@ def storage_dtypes(model):
     In the model states are int64, so that no arithmetic on them wraps around.
     """
     states = [z for z in model.free_RVs if has_op(z, HiddenPathRV)]
-    return {z.name: _smallest(unwrap(z.owner.inputs[2]).type.shape[0]) for z in states}
+    return {z.name: _smallest(n_states_of(z)) for z in states}
 
 
 def _smallest(n_states):
@@ -40,7 +53,7 @@ def path_lengths(model, z, start):
 
 
 def _lengths(z, shape):
-    [lengths] = point_function([core(z.owner.inputs[5], 1)])({})
+    [lengths] = point_function([core(path_parameters(z).lengths, 1)])({})
     return np.tile(lengths.astype("int64"), np.prod(shape[:-1], dtype=int))
 
 
@@ -68,7 +81,7 @@ def known_states(z, shape):
     shape : tuple of int
         Of the states.
     """
-    known = z.owner.inputs[6]
+    known = path_parameters(z).known
     if known.type.shape[-1] == 0:
         return None
     [known] = point_function([known])({})

@@ -1,4 +1,7 @@
-"""The transition probabilities of the hidden chain: P_t = diag(kappa_t) + (1 - kappa_t) pi_bar."""
+"""The transition probabilities of the hidden chain.
+
+P_t = diag(kappa_t) + (1 - kappa_t) pi_bar_g, of which kappa_t and g may depend on the time t.
+"""
 
 import math
 from typing import NamedTuple
@@ -9,21 +12,26 @@ from numba import njit
 from pymc_dshdp.kernels.random import sigmoid, softplus
 from pymc_dshdp.kernels.simd import exp_in_place
 
+NO_INDEX = np.empty(0, np.int64)
+
 
 class Transitions(NamedTuple):
-    """The matrices P_t = diag(kappa_t) + (1 - kappa_t) pi_bar, in force from t - 1 to t.
+    """The matrices P_t = diag(kappa_t) + (1 - kappa_t) pi_bar_g(t), in force from t - 1 to t.
 
     Attributes
     ----------
     kappa_logit : ndarray of shape (R, L)
         Logit of kappa_t: one row for all times (R = 1), or one for each (R = T), of which those
         at first times of sequences are not used.
-    pi_bar : ndarray of shape (L, L)
+    pi_bar : ndarray of shape (G, L, L)
         Rows sum to one.
+    index : ndarray of shape (T,), int64, or (0,)
+        g(t), which of them leads to time t; empty where G = 1.
     """
 
     kappa_logit: np.ndarray
     pi_bar: np.ndarray
+    index: np.ndarray = NO_INDEX  # type: ignore[assignment] # in the place of tuple.index
 
     @property
     def varying(self):
@@ -32,21 +40,25 @@ class Transitions(NamedTuple):
 
     def between(self, low, high):
         """Transitions of the times low..high - 1 alone."""
-        if len(self.kappa_logit) == 1:
+        if len(self.kappa_logit) == 1 and self.index.size == 0:
             return self
-        return Transitions(self.kappa_logit[low:high], self.pi_bar)
+        kappa = self.kappa_logit if len(self.kappa_logit) == 1 else self.kappa_logit[low:high]
+        return Transitions(kappa, self.pi_bar, self.index[low:high])
 
     def among(self, states):
         """Transitions among states that lead to no other."""
         return Transitions(
-            np.ascontiguousarray(self.kappa_logit[:, states]), self.pi_bar[np.ix_(states, states)]
+            np.ascontiguousarray(self.kappa_logit[:, states]),
+            np.ascontiguousarray(self.pi_bar[:, states][:, :, states]),
+            self.index,
         )
 
 
-def without_persistence(matrix):
-    """Transitions with the same given P at all times."""
-    matrix = np.ascontiguousarray(matrix, dtype="float64")
-    return Transitions(np.full((1, len(matrix)), -np.inf), matrix)
+def without_persistence(matrices, index=NO_INDEX):
+    """Transitions of given P: the same at all times, (L, L), or (G, L, L) with an index."""
+    L = matrices.shape[-1]
+    matrices = np.ascontiguousarray(matrices, dtype="float64").reshape(-1, L, L)
+    return Transitions(np.full((1, L), -np.inf), matrices, index)
 
 
 def kappa_rows(kappa_logit, shape):
@@ -63,20 +75,49 @@ def kappa_rows(kappa_logit, shape):
 
 
 @njit(cache=True, nogil=True)
-def transition_row(kappa_logit, pi_bar, j, out):
-    """Row j of P = diag(kappa) + (1 - kappa) pi_bar, for logit(kappa) of shape (L,)."""
-    leave = sigmoid(-kappa_logit[j])
+def at_time(transitions, t):
+    """(logit of kappa, pi_bar) in force from t - 1 to t, of shapes (L,) and (L, L)."""
+    kappa_logit, pi_bar, index = transitions
+    row = kappa_logit[t if kappa_logit.shape[0] > 1 else 0]
+    return row, pi_bar[index[t] if index.shape[0] > 0 else 0]
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _fill_row(pi_bar, j, stay, leave, out):
+    """Row j of diag(stay) + leave pi_bar."""
     for k in range(pi_bar.shape[0]):
         out[k] = leave * pi_bar[j, k]
-    out[j] += sigmoid(kappa_logit[j])
+    out[j] += stay
+
+
+@njit(cache=True, nogil=True)
+def transition_row(kappa_logit, pi_bar, j, out):
+    """Row j of P = diag(kappa) + (1 - kappa) pi_bar, for logit(kappa) of shape (L,)."""
+    _fill_row(pi_bar, j, sigmoid(kappa_logit[j]), sigmoid(-kappa_logit[j]), out)
+
+
+@njit(cache=True, nogil=True)
+def fill_matrix(pi_bar, stay, leave, scale, out):
+    """Write scale (diag(stay) + leave pi_bar) into the first columns of ``out``."""
+    for j in range(pi_bar.shape[0]):
+        _fill_row(pi_bar, j, scale * stay[j], scale * leave[j], out[j])
+
+
+@njit(cache=True, nogil=True)
+def exact_stay_and_leave(kappa_logit):
+    """(kappa, 1 - kappa) from logit(kappa), of shape (L,), by the C library's exponential."""
+    stay, leave = np.empty(kappa_logit.shape[0]), np.empty(kappa_logit.shape[0])
+    for k in range(kappa_logit.shape[0]):
+        stay[k], leave[k] = sigmoid(kappa_logit[k]), sigmoid(-kappa_logit[k])
+    return stay, leave
 
 
 @njit(cache=True, nogil=True)
 def transition_matrix(kappa_logit, pi_bar):
     """P = diag(kappa) + (1 - kappa) pi_bar, rows scaled, from logit(kappa); shape (L, L)."""
+    stay, leave = exact_stay_and_leave(kappa_logit)
     out = np.empty(pi_bar.shape)
-    for j in range(pi_bar.shape[0]):
-        transition_row(kappa_logit, pi_bar, j, out[j])
+    fill_matrix(pi_bar, stay, leave, 1.0, out)
     return out
 
 
@@ -115,6 +156,20 @@ def add_logs(x, y):
 
 
 @njit(cache=True, nogil=True)
+def first_wrong_row(matrices):
+    """(g, j) of the first row that is no probability vector, to 1e-6; (-1, -1) if all are."""
+    for g in range(matrices.shape[0]):
+        for j in range(matrices.shape[1]):
+            total, low = 0.0, 0.0
+            for k in range(matrices.shape[2]):
+                total += matrices[g, j, k]
+                low = min(low, matrices[g, j, k])
+            if not (low >= 0.0 and abs(total - 1.0) <= 1e-6):  # also NaN
+                return g, j
+    return -1, -1
+
+
+@njit(cache=True, nogil=True)
 def reachable_states(initial, pi_bar):
     """States of positive probability at some time: those of pi_init, and all they lead to.
 
@@ -124,8 +179,8 @@ def reachable_states(initial, pi_bar):
     Parameters
     ----------
     initial : ndarray of shape (L,)
-    pi_bar : ndarray of shape (L, L)
-        A state that never leaves is taken to lead where its row says.
+    pi_bar : ndarray of shape (G, L, L)
+        A state that never leaves is taken to lead where its rows say.
 
     Returns
     -------
@@ -136,8 +191,11 @@ def reachable_states(initial, pi_bar):
     pending = np.flatnonzero(reached)
     while pending.size > 0:
         before = reached.copy()
-        for j in pending:
-            for k in range(L):
-                reached[k] |= pi_bar[j, k] > 0.0
+        for matrix in pi_bar:
+            if reached.all():
+                break
+            for j in pending:
+                for k in range(L):
+                    reached[k] |= matrix[j, k] > 0.0
         pending = np.flatnonzero(reached & ~before)
     return np.flatnonzero(reached)

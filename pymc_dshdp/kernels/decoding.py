@@ -7,6 +7,8 @@ from numba import njit
 
 from pymc_dshdp.kernels.chain import (
     add_logs,
+    at_time,
+    exact_stay_and_leave,
     log_leave,
     log_stay,
     stay_and_leave,
@@ -85,15 +87,19 @@ def smooth(log_likelihoods, initial, transitions, lengths):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _smooth(log_likelihoods, initial, transitions, kappa, lengths):
-    kappa_logit, pi_bar = transitions
+    kappa_logit, pi_bar, index = transitions
     smoothed = np.empty(log_likelihoods.shape)
     found = forward_filter(
         log_likelihoods, initial, transitions, kappa, lengths, smoothed, np.empty(0)
     )
     L = initial.shape[0]
-    P = transition_matrix(kappa_logit[0], pi_bar) if kappa is None else pi_bar
     predicted, ratio = np.empty(L), np.empty(L)
-    stay, leave = np.zeros(L), np.ones(L)  # beside P itself
+    indexed = index.shape[0] > 0
+    P, stay, leave = pi_bar[0], np.zeros(L), np.ones(L)  # beside P itself
+    if indexed:
+        stay, leave = exact_stay_and_leave(kappa_logit[0])
+    elif kappa is None:
+        P = transition_matrix(kappa_logit[0], P)
     start = 0
     for n in range(lengths.shape[0]):
         stop = start + lengths[n]
@@ -106,6 +112,8 @@ def _smooth(log_likelihoods, initial, transitions, kappa, lengths):
             for t in range(stop - 2, start - 1, -1):
                 if kappa is not None:
                     stay_and_leave(kappa[t + 1], stay, leave)
+                if indexed:
+                    P = pi_bar[index[t + 1]]
                 _step_back(smoothed, t, P, stay, leave, predicted, ratio)
         start = stop
     return smoothed
@@ -154,8 +162,7 @@ def most_probable_path(log_likelihoods, initial, transitions, lengths):
         log p(y_n, z_n) of each sequence; -inf where no path is possible, NaN read as impossible.
     """
     T, L = log_likelihoods.shape
-    kappa_logit, pi_bar = transitions
-    log_initial, log_rows = np.log(initial), np.log(pi_bar)
+    log_initial, log_rows = np.log(initial), np.log(transitions.pi_bar[0])
     path = np.zeros(T, np.int64)
     log_joint = np.empty(lengths.shape[0])
     came_from = np.zeros((T, L), np.int32)
@@ -168,7 +175,9 @@ def most_probable_path(log_likelihoods, initial, transitions, lengths):
             if t == start:
                 score[:] = log_initial
             else:
-                logit = kappa_logit[t if kappa_logit.shape[0] > 1 else 0]
+                logit, pi_bar = at_time(transitions, t)
+                if transitions.index.shape[0] > 0:
+                    log_rows[:] = np.log(pi_bar)
                 previous[:] = score
                 score[:] = -np.inf
                 for j in range(L):

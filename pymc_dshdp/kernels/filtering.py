@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from pymc_dshdp.kernels.chain import stay_and_leave, transition_matrix
+from pymc_dshdp.kernels.chain import exact_stay_and_leave, fill_matrix, stay_and_leave
 from pymc_dshdp.kernels.log_messages import filter_by_logarithms
 from pymc_dshdp.kernels.simd import (
     TALL,
@@ -134,6 +134,12 @@ def _leave(current, lane, kappa_logit, stay, leave, leaving, staying):
         staying[lane, k] = current[lane, k] * stay[k] * HEADROOM
 
 
+@njit(cache=True, nogil=True)
+def _multiply_by(matrices, g, rows, active, n, row, out):
+    """See ``multiply_flat``; apart, so that no reference to a matrix is counted at each step."""
+    multiply_flat(rows, active, n, matrices[g], row, out)
+
+
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def filter_rows(
     log_likelihoods,
@@ -154,9 +160,9 @@ def filter_rows(
     underflows; the matrix is multiplied by 2^60 for that, and rows that sum to less than 2^-60
     do not wait.
 
-    Where the transition matrix is wide, up to four sequences advance together and it is read
-    once for four rows. A state that has probability 0 in all of them is passed over. Every entry
-    is computed in the same order whatever runs beside it.
+    Where the transition matrix is wide and the same at all times, up to four sequences advance
+    together and it is read once for four rows. A state that has probability 0 in all of them is
+    passed over. Every entry is computed in the same order whatever runs beside it.
 
     Weights below e^-708 become 0, and so do products. Let d_t bound the mass of all paths that
     lead through something so lost, where a_t sums to 1 or more. To any state k they bring at most
@@ -196,16 +202,19 @@ def filter_rows(
         began before these rows, that has to be filtered again from its beginning.
     """
     log_likelihoods = np.ascontiguousarray(log_likelihoods)
-    kappa_logit, pi_bar = transitions
+    kappa_logit, pi_bar, index = transitions
     L = log_likelihoods.shape[1]
     N = lengths.shape[0]
     columns = -(-L // WIDTH) * WIDTH
-    P = transition_matrix(kappa_logit[0], pi_bar) if kappa is None else pi_bar
     least = LOST * L
+    stay, leave = np.empty(L), np.empty(L)
+    fixed_stay, fixed_leave = np.zeros(L), np.ones(L)  # what of kappa is in the matrix
+    if kappa is None:
+        fixed_stay, fixed_leave = exact_stay_and_leave(kappa_logit[0])
+    indexed, loaded = index.shape[0] > 0, 0
+    as_given = indexed and columns == L and (kappa is not None or fixed_stay.max() == 0.0)
     matrix = np.zeros((L, columns))
-    for j in range(L):
-        for k in range(L):
-            matrix[j, k] = HEADROOM * P[j, k]
+    fill_matrix(pi_bar[0], fixed_stay, fixed_leave, 1.0 if indexed else HEADROOM, matrix)
     log_marginal = np.zeros(N)
     impossible = np.full(N, -1)
     given, logarithms = logarithms, logarithms.copy()
@@ -215,8 +224,8 @@ def filter_rows(
     predicted = np.zeros((TALL, columns))
     current = np.zeros((TALL, columns))  # filtered rows before they are scaled
     leaving = current if kappa is None else np.zeros((TALL, columns))
+    factors = np.zeros((TALL, columns)) if indexed else leaving  # then they are multiplied by 2^60
     staying = np.zeros((TALL, columns))
-    stay, leave = np.empty(L), np.empty(L)
     scales = np.full(n_lanes, 1.0 / HEADROOM)  # of the products of each with the matrix
     bounds = np.zeros(n_lanes)
     exponents = np.zeros(n_lanes, np.int64)  # sum of e since the sequence began
@@ -235,7 +244,7 @@ def filter_rows(
 
     n_live = (time[:n_lanes] < start[1:]).sum()
     while n_live > 0:
-        together = n_live > 2 and columns > ONE_TILE
+        together = n_live > 2 and columns > ONE_TILE and not indexed
         if together:
             if kappa is not None:
                 for lane in range(n_lanes):
@@ -267,9 +276,17 @@ def filter_rows(
                     if not together:
                         if kappa is not None:
                             _leave(current, lane, kappa[t], stay, leave, leaving, staying)
+                        if indexed:
+                            scale_to(leaving, lane, HEADROOM, factors, lane)
+                            if not as_given and index[t] != loaded:
+                                loaded = index[t]
+                                fill_matrix(pi_bar[loaded], fixed_stay, fixed_leave, 1.0, matrix)
                         dense = 4 * n_positive > 3 * L
                         n = -1 if dense else _reached(leaving, lane, lane + 1, active)
-                        multiply_flat(leaving, active, n, matrix, lane, predicted)
+                        if as_given:
+                            _multiply_by(pi_bar, index[t], factors, active, n, lane, predicted)
+                        else:
+                            multiply_flat(factors, active, n, matrix, lane, predicted)
                     if kappa is not None:
                         for k in range(L):
                             predicted[lane, k] += staying[lane, k]

@@ -9,7 +9,7 @@ import math
 import numpy as np
 from numba import njit
 
-from pymc_dshdp.kernels.chain import add_logs, log_leave, log_stay
+from pymc_dshdp.kernels.chain import add_logs, at_time, log_leave, log_stay
 
 BAND = 250.0  # nats; numbers further apart than that are added up one group after the other
 LIFT = 2.0**500  # of the matrix, so that e^-250 times the smallest of its entries is not lost
@@ -60,8 +60,7 @@ def log_product(x, matrix, out):
 @njit(cache=True, nogil=True)
 def predict_by_logarithms(previous, transitions, t, out):
     """out[k] = log sum_j exp(previous[j]) P_tjk."""
-    kappa_logit, pi_bar = transitions
-    row = kappa_logit[t if kappa_logit.shape[0] > 1 else 0]
+    row, pi_bar = at_time(transitions, t)
     leaving = np.empty(previous.shape[0])
     for j in range(previous.shape[0]):
         leaving[j] = previous[j] + log_leave(row[j])
@@ -150,18 +149,17 @@ def sample_by_logarithms(filtered, transitions, start, stop, uniforms, following
     states : ndarray of shape (T,), integer
         Overwritten.
     """
-    kappa_logit, pi_bar = transitions
     L = filtered.shape[1]
     weights = np.empty(L)
     j = following
     for t in range(stop - 1, start - 1, -1):
+        row, pi_bar = at_time(transitions, t + 1 if j >= 0 else t)
         top = -np.inf
         for k in range(L):
             weights[k] = filtered[t, k]
             if j >= 0 and weights[k] > -np.inf:
-                logit = kappa_logit[t + 1 if kappa_logit.shape[0] > 1 else 0, k]
-                p = -np.inf if pi_bar[k, j] == 0.0 else log_leave(logit) + math.log(pi_bar[k, j])
-                weights[k] += add_logs(p, log_stay(logit)) if k == j else p
+                p = -np.inf if pi_bar[k, j] == 0.0 else log_leave(row[k]) + math.log(pi_bar[k, j])
+                weights[k] += add_logs(p, log_stay(row[k])) if k == j else p
             top = max(top, weights[k])
         total = 0.0
         for k in range(L):
@@ -191,17 +189,15 @@ def smooth_by_logarithms(filtered, transitions, start, stop):
     start, stop : int
         The times of the sequence are start..stop - 1.
     """
-    kappa_logit, pi_bar = transitions
     L = filtered.shape[1]
-    outgoing = np.ascontiguousarray(pi_bar.T)
     predicted, ratio, onward = np.empty(L), np.empty(L), np.empty(L)
     for t in range(stop - 2, start - 1, -1):
         predict_by_logarithms(filtered[t], transitions, t + 1, predicted)
         for k in range(L):
             smoothed = filtered[t + 1, k]
             ratio[k] = smoothed - predicted[k] if smoothed > -np.inf else -np.inf
-        log_product(ratio, outgoing, onward)
-        row = kappa_logit[t + 1 if kappa_logit.shape[0] > 1 else 0]
+        row, pi_bar = at_time(transitions, t + 1)
+        log_product(ratio, pi_bar.T, onward)
         for j in range(L):
             switch, stay = log_leave(row[j]) + onward[j], log_stay(row[j]) + ratio[j]
             filtered[t, j] += add_logs(switch, stay)

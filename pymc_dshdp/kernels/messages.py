@@ -5,10 +5,12 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from pymc_dshdp.kernels.chain import stay_and_leave, transition_matrix
+from pymc_dshdp.kernels.chain import exact_stay_and_leave, stay_and_leave, transition_matrix
 from pymc_dshdp.kernels.filtering import first_impossible, forward_filter
 from pymc_dshdp.kernels.log_messages import sample_by_logarithms
 from pymc_dshdp.kernels.simd import weigh
+
+MANY = 8  # times for each matrix from which on all are transposed first
 
 
 class PathDraw(NamedTuple):
@@ -78,10 +80,17 @@ def backward_sample(filtered, transitions, kappa, lengths, uniforms, logarithms,
     states : ndarray of shape (T,), int64
     """
     T, L = filtered.shape
-    kappa_logit, pi_bar = transitions
-    P = transition_matrix(kappa_logit[0], pi_bar) if kappa is None else pi_bar
-    incoming = np.ascontiguousarray(P.T)
-    weights, stay, leave = np.empty((1, L)), np.empty(L), np.empty(L)
+    kappa_logit, pi_bar, index = transitions
+    stay, leave = exact_stay_and_leave(kappa_logit[0])
+    indexed = index.shape[0] > 0
+    apart = kappa is not None or (indexed and stay.max() > 0.0)  # kappa is beside the rows
+    held = pi_bar.shape[0] if MANY * pi_bar.shape[0] <= T else 1  # matrices with columns in a row
+    incoming = np.empty((held * L, L))
+    for g in range(held):
+        incoming[g * L : (g + 1) * L] = pi_bar[g].T
+    if not indexed and kappa is None:
+        incoming[:] = transition_matrix(kappa_logit[0], pi_bar[0]).T
+    weights, column = np.empty((1, L)), np.empty((1, L))
     states = np.empty(T, np.int64)
     t = T - 1
     j = following
@@ -95,9 +104,16 @@ def backward_sample(filtered, transitions, kappa, lengths, uniforms, logarithms,
             if j < 0:
                 j = choose(filtered[t], uniforms[t])
             else:
-                total, _ = weigh(filtered, t, 1.0, incoming, j, weights, 0)
+                g = index[t + 1] if indexed else 0
+                if held == pi_bar.shape[0]:
+                    total, _ = weigh(filtered, t, 1.0, incoming, g * L + j, weights, 0)
+                else:
+                    for k in range(L):
+                        column[0, k] = pi_bar[g, k, j]
+                    total, _ = weigh(filtered, t, 1.0, column, 0, weights, 0)
                 if kappa is not None:
                     stay_and_leave(kappa[t + 1], stay, leave)
+                if apart:
                     total = 0.0
                     for k in range(L):
                         weights[0, k] *= leave[k]

@@ -20,11 +20,12 @@ from pytensor.graph.traversal import ancestors
 from pymc_dshdp.distributions import HiddenPathRV
 from pymc_dshdp.emissions.conditional import conditionals
 from pymc_dshdp.graph.elements import NotElementwise, element_axes
+from pymc_dshdp.graph.path import n_states_of
 from pymc_dshdp.graph.pointwise import depends_on, is_pointwise
 from pymc_dshdp.graph.prior_draws import PriorDraw, has_own_transform
 from pymc_dshdp.graph.readers import in_values, point_function
 from pymc_dshdp.graph.terms import log_densities
-from pymc_dshdp.graph.walks import concrete_shape, core_ndim, has_op, unwrap
+from pymc_dshdp.graph.walks import concrete_shape, core_ndim, has_op
 from pymc_dshdp.kernels.slice import slice_sample
 from pymc_dshdp.likelihood.completed import completed
 from pymc_dshdp.likelihood.conjugate import NotConjugate, dependents
@@ -159,7 +160,7 @@ class ConditionalMatch:
     def __init__(self, model, rv, likelihood, z, whole=None):
         self.variable, self.likelihood, self.z = rv, likelihood, z
         self.source = None if whole is None else whole.joined
-        self.n_states = int(unwrap(z.owner.inputs[2]).type.shape[0])
+        self.n_states = n_states_of(z)
         blockers = {v for v in model.basic_RVs if v is not likelihood}
         parameters = likelihood.owner.op.dist_params(likelihood.owner)
         moving = tuple(i for i, p in enumerate(parameters) if depends_on(p, rv, blockers))

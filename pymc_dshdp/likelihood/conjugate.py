@@ -11,11 +11,11 @@ from pytensor.tensor.elemwise import DimShuffle
 
 from pymc_dshdp.distributions import HiddenPathRV
 from pymc_dshdp.emissions.base import SCALES, families
-from pymc_dshdp.graph.path import observed_path
+from pymc_dshdp.graph.path import n_states_of, observed_path
 from pymc_dshdp.graph.pointwise import depends_on, indexed_variable
 from pymc_dshdp.graph.readers import in_values, point_function
 from pymc_dshdp.graph.terms import densities
-from pymc_dshdp.graph.walks import concrete_shape, has_op, unwrap
+from pymc_dshdp.graph.walks import concrete_shape, has_op
 from pymc_dshdp.likelihood.completed import completed
 from pymc_dshdp.likelihood.families import Likelihood
 
@@ -168,7 +168,7 @@ class Match:
             raise NotConjugate(
                 f"{likelihood.name!r} does not use {rv.name!r} as {rv.name}[{z.name}]"
             )
-        self.n_states = int(unwrap(z.owner.inputs[2]).type.shape[0])
+        self.n_states = n_states_of(z)
         allowed = {*((likelihood,) if whole is None else whole.parts), *self.variables}
         for theta, parameter in zip(self.variables, family.parameters, strict=True):
             self._check_variable(model, theta, parameter, allowed)

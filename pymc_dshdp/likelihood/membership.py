@@ -63,7 +63,7 @@ def find_membership(model, priors, terms, start):
     Parameters
     ----------
     model : pymc.Model
-    priors : list of PriorVariables
+    priors : list of TransitionModel
     terms : list of (variable, graph)
         The densities of the model and their elementwise graphs in value variables.
     start : dict

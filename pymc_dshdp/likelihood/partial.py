@@ -10,9 +10,10 @@ from pytensor.tensor.random.op import RNGConsumerOp
 from pymc_dshdp.distributions import HiddenPathRV
 from pymc_dshdp.emissions._gaussian import gaussian_table
 from pymc_dshdp.emissions.mvnormal import MvNormalMean
+from pymc_dshdp.graph.path import n_states_of
 from pymc_dshdp.graph.pointwise import is_pointwise
 from pymc_dshdp.graph.readers import point_function
-from pymc_dshdp.graph.walks import has_op, unwrap
+from pymc_dshdp.graph.walks import has_op
 from pymc_dshdp.likelihood.completed import completed
 from pymc_dshdp.likelihood.families import Likelihood
 
@@ -71,7 +72,7 @@ class PartialNormal:
         whole = completed(model, part)
         [z] = _states_behind(whole.rv)
         self._z = model.rvs_to_values[z].name
-        n_states = int(unwrap(z.owner.inputs[2]).type.shape[0])
+        n_states = n_states_of(z)
         likelihood = Likelihood(model, whole.rv, z, n_states, MvNormalMean(), whole.joined)
         self._likelihood = likelihood
         self._parameters = point_function(likelihood.graphs([0, 1]))

@@ -32,9 +32,10 @@ from pymc_dshdp.emissions.binomial import BernoulliProbability, BinomialProbabil
 from pymc_dshdp.emissions.normal import NormalScale
 from pymc_dshdp.graph.elements import NotElementwise, element_axes
 from pymc_dshdp.graph.linear import NotLinear, linear_part, rows_of_states
+from pymc_dshdp.graph.path import n_states_of
 from pymc_dshdp.graph.pointwise import is_pointwise
 from pymc_dshdp.graph.readers import in_values
-from pymc_dshdp.graph.walks import concrete_shape, depends_on_random_variables, has_op, unwrap
+from pymc_dshdp.graph.walks import concrete_shape, depends_on_random_variables, has_op
 from pymc_dshdp.likelihood.completed import completed
 from pymc_dshdp.likelihood.conjugate import NotConjugate, dependents, find_conjugate
 from pymc_dshdp.likelihood.regression_terms import LogisticTerm, RegressionTerm
@@ -173,7 +174,7 @@ def _is_able(model, v, z, parts):
         return False
     if v.type.ndim == 0 or v.type.ndim == v.owner.op.ndim_supp:
         return False
-    n_states = int(unwrap(z.owner.inputs[2]).type.shape[0])
+    n_states = n_states_of(z)
     return concrete_shape(v)[0] == n_states and set(dependents(model, v)) <= parts
 
 
@@ -200,7 +201,7 @@ class RegressionMatch:
     def __init__(self, model, variables, likelihood, z, whole=None):
         self.variables, self.likelihood, self.z = variables, likelihood, z
         self.source = None if whole is None else whole.joined
-        self.n_states = int(unwrap(z.owner.inputs[2]).type.shape[0])
+        self.n_states = n_states_of(z)
         mean, others = _predictor(likelihood)
         if not has_op(likelihood, NormalRV) and depends_on_random_variables(others):
             raise NotLinear(f"the number of trials of {likelihood.name!r} is random")

@@ -18,6 +18,7 @@ from pymc_dshdp.distributions.matrices import (
     ScaledNormal,
     declare_dims,
 )
+from pymc_dshdp.distributions.path import path_parameters
 from pymc_dshdp.emissions.autoregression import SwitchingVARDist
 from pymc_dshdp.graph.walks import has_op
 from pymc_dshdp.typing import Scalar, Tensor
@@ -293,7 +294,7 @@ def SwitchingVAR(
         _check_shape(name, "observed", observed, (*z.type.shape, d))
     observed = _masked_where_nan(observed)
     if has_op(z, HiddenPathRV):
-        lengths = core(z.owner.inputs[5], 1)
+        lengths = core(path_parameters(z).lengths, 1)
     else:
         lengths = pt.stack([z.shape[-1]])
     if initial is None:

@@ -11,10 +11,10 @@ from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant, Variable
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_dshdp.distributions import HiddenPath
+from pymc_dshdp.distributions import HiddenPath, PossiblePath
 from pymc_dshdp.distributions.path import UNKNOWN
-from pymc_dshdp.model.record import StatesRecord
-from pymc_dshdp.model.transition_prior import TransitionPrior, tag
+from pymc_dshdp.transitions.declared import TransitionPrior, tag
+from pymc_dshdp.transitions.record import StatesRecord
 from pymc_dshdp.typing import Tensor
 
 __all__ = ["HiddenStates"]
@@ -145,6 +145,8 @@ def _position(where, index, extent, what):
 
 def _check_kappa(name, prior, size, T):
     """Raise if a self-persistence that varies with time does not have a row for each time."""
+    if prior.kappa is None:
+        return
     rows = prior.kappa.type.shape[:-1]
     expected = (*size, T)
     fits = len(rows) <= len(expected) and all(
@@ -155,6 +157,22 @@ def _check_kappa(name, prior, size, T):
             f"{name}: kappa of the prior {prior.name!r} has shape {prior.kappa.type.shape}, but "
             f"{name!r} needs a row for each of its times: give kappa of shape "
             f"{(*expected, prior.n_states)}, or of shape ({prior.n_states},) if it is constant"
+        )
+
+
+def _check_index(name, prior, size, T):
+    """Raise if matrices that vary with time are not one for each time."""
+    if prior.index is None:
+        return
+    found, expected = prior.index.type.shape, (*size, T)
+    fits = len(found) <= len(expected) and all(
+        n in (None, m) for n, m in zip(found[::-1], expected[::-1], strict=False)
+    )
+    if not fits:
+        raise ValueError(
+            f"{name}: the transition matrices of {prior.name!r} are for times of shape {found}, "
+            f"but {name!r} has times of shape {expected}: give index, or a P for each time, of "
+            "that shape"
         )
 
 
@@ -224,8 +242,8 @@ def HiddenStates(
     Parameters
     ----------
     name : str
-    prior : DSHDP
-        Declared in the same model.
+    prior : TransitionPrior
+        A prior such as ``DSHDP``, or ``Transitions``, declared in the same model.
     length : int or scalar tensor
         T, one sequence. A tensor such as ``data.shape[0]`` follows ``pm.set_data``.
     dims : str or tuple of str
@@ -293,13 +311,16 @@ def HiddenStates(
             )
         initial_states = _initial_array(name, initial_states, prior.n_states, shape_now, known)
     _check_kappa(name, prior, size_now, sum(now))
-    z = HiddenPath(
+    _check_index(name, prior, size_now, sum(now))
+    distribution = PossiblePath if prior.constrained else HiddenPath
+    z = distribution(
         name,
         prior.pi_init,
         prior.pi_bar,
-        prior.kappa,
+        np.zeros(prior.n_states) if prior.kappa is None else prior.kappa,
         pt.stack(lengths) if symbolic else np.asarray(lengths),
         known=known,
+        index=prior.index,
         size=size,
         dims=dims,
         observed=observed,
@@ -310,4 +331,4 @@ def HiddenStates(
     pm.Data(f"{name}_record", record.to_bytes())
     if initial_states is not None:
         pm.Data(f"{name}_initial_states", initial_states, dims=dims)
-    return tag(z, prior.name, "states")
+    return tag(z, prior.name, "states", prior.found_as)

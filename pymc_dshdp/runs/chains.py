@@ -15,7 +15,7 @@ from pymc.util import (
 )
 
 from pymc_dshdp._compat import begin_chain
-from pymc_dshdp.graph.prior_variables import find_priors
+from pymc_dshdp.transitions import find_transitions
 
 __all__ = [
     "Position",
@@ -80,7 +80,7 @@ def build_steps(model, point, step=None, compile_kwargs=None, **step_kwargs):
     ValueError
         If the model has no hidden states.
     """
-    if not find_priors(model):
+    if not find_transitions(model):
         raise ValueError("the model has no HiddenStates variable; use pm.sample for it")
     provided, selected = assign_step_methods(model, step)
     built = instantiate_steppers(

@@ -9,10 +9,11 @@ from pymc.backends.ndarray import NDArray
 from pymc_dshdp._compat import group, make_result
 from pymc_dshdp.distributions import HiddenPathRV
 from pymc_dshdp.graph.path import path_lengths, storage_dtypes
-from pymc_dshdp.graph.prior_variables import find_priors
 from pymc_dshdp.graph.walks import has_op
 from pymc_dshdp.kernels.occupancy import count_path
 from pymc_dshdp.model.context import model_in_context
+from pymc_dshdp.transitions import find_transitions
+from pymc_dshdp.transitions.record import record_in
 
 __all__ = ["StateSummary", "longest_chains"]
 
@@ -96,12 +97,12 @@ class StateSummary:
         self.every = int(every)
         self.states = states
         z = found[states]
-        [prior] = [prior for prior in find_priors(model) if z in prior.states]
+        [prior] = [prior for prior in find_transitions(model) if z in prior.states]
         start = model.initial_point()
         self._name = model.rvs_to_values[z].name
         self._shape = start[self._name].shape
         self._n_states = prior.n_states
-        self._state_dim = model.named_vars_to_dims[prior.pi_init.name][0]
+        self._state_dim = record_in(model, z).dims[0]
         lengths = path_lengths(model, z, start)
         self._is_first = np.zeros(lengths.sum(), bool)
         self._is_first[np.cumsum(lengths) - lengths] = True

@@ -10,13 +10,13 @@ from pymc.stats.convergence import SamplerWarning
 from pymc.step_methods.compound import Competence
 from pymc.step_methods.state import dataclass_state
 
-from pymc_dshdp.graph.prior_variables import outside_dependents
 from pymc_dshdp.kernels import direct_assignment as kernels
 from pymc_dshdp.kernels.counts import empty_counts
 from pymc_dshdp.steps._common import rehearse
 from pymc_dshdp.steps.collapsed import KeptEmission, find_collapsed
 from pymc_dshdp.steps.impossible import raise_impossible
 from pymc_dshdp.steps.states import PriorSampler, StatesStep, StatesStepState
+from pymc_dshdp.transitions.found import outside_dependents
 from pymc_dshdp.typing import Point, RandomSource, Tensor
 
 __all__ = ["DSBlockGibbs"]
@@ -32,6 +32,11 @@ class _DirectSampler(PriorSampler):
             raise ValueError(
                 f"{step}: the self-persistence kappa of {prior.label!r} varies with time; "
                 "use WeakLimitFFBS"
+            )
+        if not prior.collapses:
+            raise ValueError(
+                f"{step}: the transition matrices of {prior.label!r} are given as they are, and do "
+                "not integrate out; use WeakLimitFFBS"
             )
         super().__init__(model, prior, step, start, missing)
         self._random_scan = scan == "random"

@@ -15,13 +15,13 @@ from pytensor.tensor.random.basic import UniformRV
 
 from pymc_dshdp._compat import ChainStep
 from pymc_dshdp.distributions import SelfPersistenceRV
-from pymc_dshdp.graph.prior_variables import find_priors, refuse_outside_dependents
 from pymc_dshdp.graph.readers import Reader, logit_node, point_function, prior_log_density
 from pymc_dshdp.graph.terms import log_densities
 from pymc_dshdp.graph.walks import has_op, role_of, support
 from pymc_dshdp.kernels import persistence as kernels
 from pymc_dshdp.kernels.slice import slice_sample
 from pymc_dshdp.steps._common import PathReader, rehearse, select_priors
+from pymc_dshdp.transitions.found import find_transitions, refuse_outside_dependents
 from pymc_dshdp.typing import Point, RandomSource, Tensor
 
 __all__ = ["GridRhoStep"]
@@ -214,7 +214,7 @@ class GridRhoStep(ChainStep):
         start = model.initial_point() if initial_point is None else initial_point
         self._updates = []
         self.vars = []
-        for prior in select_priors(model, find_priors(model), vars, type(self).__name__):
+        for prior in select_priors(model, find_transitions(model), vars, type(self).__name__):
             owned = prior.persistence_variables(model)
             if not owned:
                 raise ValueError(

@@ -3,10 +3,10 @@
 import numpy as np
 from pytensor.graph.traversal import ancestors
 
-from pymc_dshdp.graph.prior_variables import outside_dependents
 from pymc_dshdp.graph.readers import Reader
 from pymc_dshdp.kernels.collapsed_transitions import Persistence, log_path_marginal
 from pymc_dshdp.steps.collapsed import find_complete
+from pymc_dshdp.transitions.found import outside_dependents
 
 __all__ = ["CollapsedPersistence", "JointDensity"]
 
@@ -17,7 +17,7 @@ class CollapsedPersistence:
     Parameters
     ----------
     model : pymc.Model
-    prior : PriorVariables
+    prior : TransitionModel
     transition : TransitionUpdate
         What draws the prior's transition block.
 
@@ -26,12 +26,15 @@ class CollapsedPersistence:
     value : TensorVariable or None
         Value variable of kappa, where it is integrated out.
     available : bool
-        False where kappa varies with time, is random with another prior, or something outside
-        the prior depends on it.
+        False where the rows do not integrate out, where kappa varies with time or is random with
+        another prior, and where something outside the prior depends on it.
     """
 
     def __init__(self, model, prior, transition):
         self.value, self._transition = None, transition
+        if not prior.collapses:
+            self.available = False
+            return
         free = prior.kappa in model.free_RVs
         if free and (prior.phi is not None or prior.sticky is not None):
             self.available = not any(outside_dependents(model, prior, [prior.kappa]))
@@ -63,7 +66,7 @@ class JointDensity:
     Parameters
     ----------
     model : pymc.Model
-    prior : PriorVariables
+    prior : TransitionModel
     paths : PathReader
     transition : TransitionUpdate
 

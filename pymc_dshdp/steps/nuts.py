@@ -18,7 +18,6 @@ from pymc.vartypes import continuous_types
 from pytensor.graph.traversal import ancestors
 
 from pymc_dshdp.distributions import HiddenPathRV
-from pymc_dshdp.graph.prior_variables import find_priors
 from pymc_dshdp.graph.terms import densities, log_densities
 from pymc_dshdp.graph.walks import has_op
 from pymc_dshdp.likelihood.membership import find_membership
@@ -28,6 +27,7 @@ from pymc_dshdp.steps.metric import StateMetric
 from pymc_dshdp.steps.state_blocks import StateBlocks
 from pymc_dshdp.steps.state_statistics import StateStatistics
 from pymc_dshdp.steps.vacant import VacantUnits
+from pymc_dshdp.transitions import find_transitions
 from pymc_dshdp.typing import Point, RandomSource, Tensor
 
 __all__ = ["ConditionalNUTS"]
@@ -135,7 +135,7 @@ class ConditionalNUTS(NUTS):
 
     def _know_states(self, model, values, terms, start, rng, dtype):
         """Find out what belongs to which state; the metric."""
-        membership = find_membership(model, find_priors(model), terms, start)
+        membership = find_membership(model, find_transitions(model), terms, start)
         self._vacant = VacantUnits(model, terms, membership, values, start)
         self._state_statistics = StateStatistics(model, membership, terms, start)
         self._blocks = StateBlocks(

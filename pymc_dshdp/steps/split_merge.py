@@ -21,7 +21,7 @@ class SplitMerge:
     Parameters
     ----------
     model : pymc.Model
-    prior : PriorVariables
+    prior : TransitionModel
     paths : PathReader
     transition : TransitionUpdate
     joint : JointDensity

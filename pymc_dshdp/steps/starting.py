@@ -3,14 +3,19 @@
 import warnings
 
 import numpy as np
+from scipy import special
 from scipy.cluster.vq import kmeans2, vq
 from scipy.optimize import linear_sum_assignment
 
+from pymc_dshdp.distributions.path import NOTHING_KNOWN
+from pymc_dshdp.kernels.decoding import most_probable_path
+from pymc_dshdp.kernels.simulation import last_possible_path
 from pymc_dshdp.steps.wide_starts import standardised, wide_start
 
-__all__ = ["alike", "initial_paths", "is_default_start"]
+__all__ = ["alike", "default_path", "initial_paths", "possible_path"]
 
 LARGEST_SAMPLE = 20_000
+MISMATCH = 50.0  # nats that a state other than that of a segmentation costs in ``possible_path``
 
 
 def initial_paths(tables, lengths, n_states, rng, kind=None):
@@ -80,13 +85,54 @@ def _of_one_kind(one, two):
     )
 
 
-def is_default_start(path, n_states, known=None):
-    """Whether a path is the default initial value of ``HiddenStates``.
+def default_path(start, transitions, lengths, known=None):
+    """Return the default initial value of ``HiddenStates``: in the last state that is possible.
 
-    All states are L - 1, but for those that are known.
+    Parameters
+    ----------
+    start : ndarray of shape (L,)
+        pi_init.
+    transitions : Transitions
+    lengths : ndarray of shape (N,)
+    known : ndarray of shape (T,), optional
+
+    Returns
+    -------
+    ndarray of shape (T,), int64
     """
-    path = np.ravel(path)
-    return bool(np.all(path == n_states - 1 if known is None else path[known < 0] == n_states - 1))
+    out = np.empty(lengths.sum(), np.int64)
+    kappa = special.expit(transitions.kappa_logit)
+    known = NOTHING_KNOWN if known is None else known
+    last_possible_path(start, transitions.pi_bar, kappa, transitions.index, lengths, known, out)
+    return out
+
+
+def possible_path(path, start, transitions, lengths, known=None):
+    """Find the path that differs least from another, among those that are possible.
+
+    States are numbered in the order of the times at which they are found, so that those of a chain
+    that only moves on are in its order.
+
+    Parameters
+    ----------
+    path : ndarray of shape (T,)
+    start, transitions, lengths, known
+        As in ``default_path``.
+
+    Returns
+    -------
+    ndarray of shape (T,)
+    """
+    within = np.concatenate([np.arange(n) / n for n in lengths])
+    found, number = np.unique(path, return_inverse=True)
+    order = np.argsort(np.bincount(number, within) / np.bincount(number), kind="stable")
+    path = np.argsort(order, kind="stable")[number]
+    table = np.full((path.size, len(start)), -MISMATCH)
+    table[np.arange(path.size), path] = 0.0
+    if known is not None:
+        table[known >= 0] = -np.inf
+        table[known >= 0, known[known >= 0]] = 0.0
+    return most_probable_path(table, start, transitions, lengths)[0]
 
 
 def _with_known(path, known, n_states):

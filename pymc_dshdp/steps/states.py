@@ -14,9 +14,9 @@ from rich.progress import TextColumn
 from rich.table import Column
 
 from pymc_dshdp._compat import ChainStep
-from pymc_dshdp.graph.prior_variables import find_priors
 from pymc_dshdp.kernels.blocks import PIECE_ELEMENTS
 from pymc_dshdp.kernels.counts import occupied_states
+from pymc_dshdp.kernels.simulation import first_impossible_time
 from pymc_dshdp.likelihood.missing import MissingValues, is_missing_observation
 from pymc_dshdp.likelihood.table import LogLikelihoodTable, terms_involving
 from pymc_dshdp.steps._common import PathReader, select_priors
@@ -26,8 +26,8 @@ from pymc_dshdp.steps.impossible import raise_impossible
 from pymc_dshdp.steps.joint import JointDensity
 from pymc_dshdp.steps.pilots import best_of_pilots
 from pymc_dshdp.steps.split_merge import SplitMerge
-from pymc_dshdp.steps.starting import alike, initial_paths, is_default_start
-from pymc_dshdp.steps.transition import transition_update
+from pymc_dshdp.steps.starting import alike, default_path, initial_paths, possible_path
+from pymc_dshdp.transitions import find_transitions
 
 __all__ = ["HELD_ITERATIONS", "PriorSampler", "StatesStep", "StatesStepState"]
 
@@ -61,29 +61,52 @@ class PriorSampler:
         self.tables = [
             LogLikelihoodTable(model, z, prior.n_states, missing, start) for z in prior.states
         ]
-        self.transition = transition_update(model, prior, step)
+        self.transition = prior.update(model, step)
+        self._constrained = prior.constrained
         self.n_times = int(sum(lengths.sum() for lengths in self.paths.lengths))
         self.joint = JointDensity(model, prior, self.paths, self.transition)
         self.split_merge = SplitMerge(model, prior, self.paths, self.transition, self.joint)
-        for value, table in zip(self.paths.values, self.tables, strict=True):
+        for i, (value, table) in enumerate(zip(self.paths.values, self.tables, strict=True)):
             _refuse_hopeless(value.name, table, start)
+            self._refuse_impossible(i, start, start[value.name], "the starting path of")
+            if self.paths.initial[i] is not None:
+                self._refuse_impossible(i, start, self.paths.initial[i], "initial_states of")
         self.exclusive = [model.rvs_to_values[rv] for rv in self.transition.rvs]
         self.vars = self.paths.values + self.exclusive
 
     def starts_from_data(self, point):
         """Whether all paths of a point are default starting paths, and none is declared."""
         return all(
-            path is None and is_default_start(point[value.name], self.n_states, table.known)
-            for value, table, path in zip(
-                self.paths.values, self.tables, self.paths.initial, strict=True
-            )
+            path is None and self._is_default(i, point) for i, path in enumerate(self.paths.initial)
         )
+
+    def _is_default(self, i, point):
+        path, known = np.ravel(point[self.paths.values[i].name]), self.tables[i].known
+        if self._constrained:
+            given = self.transition.transitions(point, self.tables[i].shape)
+            return np.array_equal(path, default_path(*given, self.paths.lengths[i], known))
+        return bool(np.all((path == self.n_states - 1) | (False if known is None else known >= 0)))
+
+    def _refuse_impossible(self, i, point, path, what):
+        """Raise if a path takes a transition, or begins in a state, of probability 0."""
+        path, lengths, shape = np.ravel(path), self.paths.lengths[i], self.tables[i].shape
+        if path.min() < 0 or path.max() >= self.n_states:
+            return  # said elsewhere
+        time = first_impossible_time(path, *self.transition.transitions(point, shape), lengths)
+        if time >= 0:
+            name, first = self.paths.values[i].name, time in np.cumsum(lengths) - lengths
+            move = "begin in" if first else f"go from state {path[time - 1]} to"
+            raise ValueError(
+                f"{what} {name!r} has probability 0: it cannot {move} state {path[time]} at "
+                f"position {time}, where the transition has probability 0; give a path that is "
+                "possible"
+            )
 
     def start(self, point, rng, kind=None):
         """Replace default starting paths by those declared, or by segmentations of the data."""
         found = {}
-        for i, (value, table) in enumerate(zip(self.paths.values, self.tables, strict=True)):
-            if is_default_start(point[value.name], self.n_states, table.known):
+        for i in range(len(self.tables)):
+            if self._is_default(i, point):
                 found[i] = self.paths.initial[i]
         unknown = [i for i, path in found.items() if path is None]
         for group in alike([self.tables[i] for i in unknown]):
@@ -91,7 +114,11 @@ class PriorSampler:
             lengths = np.concatenate([self.paths.lengths[i] for i in members])
             tables = [self.tables[i] for i in members]
             paths = initial_paths(tables, lengths, self.n_states, rng, kind)
-            found |= dict(zip(members, paths, strict=True))
+            for i, path in zip(members, paths, strict=True):
+                if self._constrained:
+                    given = self.transition.transitions(point, self.tables[i].shape)
+                    path = possible_path(path, *given, self.paths.lengths[i], self.tables[i].known)
+                found[i] = path
         new = {}
         for i, path in found.items():
             value = self.paths.values[i]
@@ -324,7 +351,7 @@ def _complete_priors(model, vars, step):
     """Priors of the given variables, all of whose states are given, as is what else must be."""
     missing = {model.rvs_to_values[v] for v in model.free_RVs if is_missing_observation(v)}
     given = set(vars) - missing
-    priors = select_priors(model, find_priors(model), [v for v in vars if v in given], step)
+    priors = select_priors(model, find_transitions(model), [v for v in vars if v in given], step)
     for prior in priors:
         states = [model.rvs_to_values[z] for z in prior.states]
         missing = [v.name for v in states if v not in given]

@@ -101,7 +101,7 @@ def test_impossible_times_are_those_of_the_whole(monkeypatch, lengths, time, thr
 def test_rows_whose_maximum_cannot_be_reached(monkeypatch, lengths, n_states):
     """Fails if such a row is not followed by the next one as it was scaled."""
     table, initial, transition, uniforms = problem(lengths, n_states)
-    initial[2] = transition.pi_bar[:, 2] = 0.0
+    initial[2] = transition.pi_bar[:, :, 2] = 0.0
     plain = forward_filter_backward_sample(table, initial, transition, lengths, uniforms)
     table[::3, 2] = table[::3].max(axis=1) + 700.0
     monkeypatch.setattr(blocks, "PIECE_ELEMENTS", n_states)

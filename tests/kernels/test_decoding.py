@@ -21,12 +21,13 @@ def log_joints(ell, initial, transitions, start):
         out = np.log(initial)[paths[:, 0]] + ell[np.arange(len(ell)), paths].sum(axis=1)
         for i in range(1, len(ell)):
             r = start + i if len(transitions.kappa_logit) > 1 else 0
-            P = transition_matrix(transitions.kappa_logit[r], transitions.pi_bar)
+            g = transitions.index[start + i] if transitions.index.size else 0
+            P = transition_matrix(transitions.kappa_logit[r], transitions.pi_bar[g])
             out += np.log(P)[paths[:, i - 1], paths[:, i]]
     return paths, out
 
 
-def chain(seed, zeros=False, spread=3.0, rows=None):
+def chain(seed, zeros=False, spread=3.0, rows=None, matrices=1):
     """Draw arrays of the kernels: P itself, or kappa of ``rows`` rows beside it."""
     rng = np.random.default_rng(seed)
     initial, P = rng.dirichlet(np.ones(L)), rng.dirichlet(np.ones(L), size=L)
@@ -34,12 +35,18 @@ def chain(seed, zeros=False, spread=3.0, rows=None):
     if zeros:  # left to right from state 0, and a state that some data exclude
         initial, P = np.array([1.0, 0.0, 0.0]), np.triu(P) / np.triu(P).sum(1, keepdims=True)
         ell[2, 0] = -np.inf
+    if matrices > 1:
+        P = np.stack([P, *rng.dirichlet(np.ones(L), size=(matrices - 1, L))])
+        P[:, 0] = P[0, 0]
+        index = rng.integers(matrices, size=LENGTHS.sum())
+        logit = np.full((1, L), -np.inf) if rows is None else rng.normal(0.0, 2.0, (rows, L))
+        return ell, initial, Transitions(logit, P, index)
     if rows is None:
         return ell, initial, without_persistence(P)
     logit = rng.normal(0.0, 3.0, (rows, L))
     if zeros:  # to stay is impossible, or nearly certain
         logit[0], logit[-1] = -np.inf, 50.0
-    return ell, initial, Transitions(logit, P)
+    return ell, initial, Transitions(logit, P[None])
 
 
 def sequences():
@@ -50,7 +57,9 @@ def sequences():
 PLAIN = chain(0), chain(1, zeros=True), chain(2, spread=400.0), chain(3, True, 400.0)
 ONE_ROW = chain(6, rows=1), chain(7, zeros=True, rows=1)
 VARYING = chain(8, rows=8), chain(9, zeros=True, rows=8), chain(10, False, 400.0, rows=8)
-CASES = [*PLAIN, *ONE_ROW, *VARYING]
+INDEXED = chain(11, matrices=2), chain(12, True, matrices=8), chain(13, False, 400.0, matrices=3)
+BOTH = chain(14, True, rows=8, matrices=2), chain(15, False, 400.0, rows=1, matrices=2)
+CASES = [*PLAIN, *ONE_ROW, *VARYING, *INDEXED, *BOTH]
 
 
 @pytest.mark.parametrize(("ell", "initial", "transitions"), CASES)
@@ -112,7 +121,7 @@ TINY = 1e-310
     ("initial", "transitions", "first"),
     [
         ([1.0, 0.0], without_persistence(np.array([[1.0 - TINY, TINY], [0.5, 0.5]])), 0),
-        ([1.0, TINY], Transitions(np.zeros((1, 2)), np.array([[1.0, 0.0], [1.0, 0.0]])), 1),
+        ([1.0, TINY], Transitions(np.zeros((1, 2)), np.array([[[1.0, 0.0], [1.0, 0.0]]])), 1),
     ],
 )
 def test_smoother_divides_by_tiny_probabilities(initial, transitions, first):

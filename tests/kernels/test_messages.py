@@ -375,5 +375,5 @@ def test_reachable_states(seed):
     support = initial
     for _ in range(8):
         support = support | (support @ transition)
-    found = reachable_states(initial.astype(float), transition.astype(float))
+    found = reachable_states(initial.astype(float), transition.astype(float)[None])
     assert_array_equal(found, np.flatnonzero(support))

@@ -48,13 +48,13 @@ def problem(seed):
             kappa_logit = rng.normal(0.0, 20.0, table.shape)
             kappa_logit[rng.random(table.shape) < 0.1] = -np.inf
             kappa_logit[rng.random(table.shape) < 0.05] = 800.0
-    return table, initial, Transitions(kappa_logit, pi_bar), lengths
+    return table, initial, Transitions(kappa_logit, pi_bar[None]), lengths
 
 
 def log_matrix(transitions, t):
     """log P_t, also where P_t underflows."""
     logit = transitions.kappa_logit[t if len(transitions.kappa_logit) > 1 else 0]
-    out = np.log(transitions.pi_bar) + np.array([log_leave(x) for x in logit])[:, None]
+    out = np.log(transitions.pi_bar[0]) + np.array([log_leave(x) for x in logit])[:, None]
     diagonal = np.arange(len(logit))
     stay = np.array([log_stay(x) for x in logit])
     out[diagonal, diagonal] = np.logaddexp(out[diagonal, diagonal], stay)
@@ -167,7 +167,7 @@ def escape(varies):
     logit = np.full((4 if varies else 1, 3), -1.0)
     if varies:
         logit += np.arange(4.0)[:, None] / 3.0
-    return table, np.array([0.5, 0.4, 0.1]), Transitions(logit, P)
+    return table, np.array([0.5, 0.4, 0.1]), Transitions(logit, P[None])
 
 
 @pytest.mark.parametrize("varies", [False, True])
@@ -245,7 +245,7 @@ def test_an_ordinary_sequence_does_not_go_by_logarithms():
     rng = np.random.default_rng(3)
     T, n_states = 5000, 6
     pi_bar = rows_with_zeros(rng, n_states, n_states) + np.eye(n_states)
-    transitions = Transitions(np.full((1, n_states), -np.inf), pi_bar / 2.0)
+    transitions = Transitions(np.full((1, n_states), -np.inf), pi_bar[None] / 2.0)
     table = rng.normal(0.0, 3.0, (T, n_states))
     table[:, 0] += 10.0
     found = forward_filter(

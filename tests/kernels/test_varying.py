@@ -39,7 +39,7 @@ def test_filter_and_sampler_follow_the_enumerated_posterior(arrays):
     """Fails if the row of kappa at t - 1 is used from t - 1 to t."""
     ell, initial, pi_bar, kappa_logit = arrays
     paths, weights = weights_of_paths(*arrays)
-    filtered, transitions = np.empty((T, L)), Transitions(kappa_logit, pi_bar)
+    filtered, transitions = np.empty((T, L)), Transitions(kappa_logit, pi_bar[None])
     found = forward_filter(ell, initial, transitions, kappa_logit, LENGTHS, filtered, NO_SHIFTS)
     assert not found.logarithms.any()
     assert found.log_marginal_likelihood.sum() == pytest.approx(np.log(weights.sum()))
@@ -61,7 +61,9 @@ def test_constant_rows_agree_with_the_constant_kernel(arrays):
     row = kappa_logit[0]
     uniforms = np.random.default_rng(7).random(T)
     one, two = (
-        forward_filter_backward_sample(ell, initial, Transitions(rows, pi_bar), LENGTHS, uniforms)
+        forward_filter_backward_sample(
+            ell, initial, Transitions(rows, pi_bar[None]), LENGTHS, uniforms
+        )
         for rows in (np.tile(row, (T, 1)), row[None])
     )
     np.testing.assert_array_equal(one.states, two.states)
@@ -73,7 +75,7 @@ def test_maximum_on_an_unreachable_state(arrays):
     initial = np.array([1.0, 0.0])
     pi_bar = np.array([[1.0, 0.0], [0.5, 0.5]])
     ell = np.array([[0.0, 0.0], [-2000.0, 0.0]])
-    transitions, lengths = Transitions(np.zeros((2, 2)), pi_bar), np.array([2])
+    transitions, lengths = Transitions(np.zeros((2, 2)), pi_bar[None]), np.array([2])
     found = forward_filter(
         ell, initial, transitions, transitions.kappa_logit, lengths, np.empty((2, 2)), NO_SHIFTS
     )

@@ -178,7 +178,7 @@ from pymc_dshdp.kernels.messages import forward_filter_backward_sample
 assert not simd.uses_vectors() and simd.weigh.__module__.endswith("simd.plain")
 assert "pymc_dshdp.kernels.simd.vectors" not in sys.modules
 given = np.load(sys.argv[2])
-transitions = Transitions(given["kappa_logit"], given["pi_bar"])
+transitions = Transitions(given["kappa_logit"], given["pi_bar"][None])
 draw = forward_filter_backward_sample(
     given["table"], given["initial"], transitions, given["lengths"], given["uniforms"]
 )
@@ -228,7 +228,7 @@ def test_draws_without_vectors_are_the_same(tmp_path, switches):
         env=os.environ | switches | {"NUMBA_CACHE_DIR": str(tmp_path)},
     )
     found = np.load(tmp_path / "found.npz")
-    transitions = Transitions(given.pop("kappa_logit"), given.pop("pi_bar"))
+    transitions = Transitions(given.pop("kappa_logit"), given.pop("pi_bar")[None])
     draw = forward_filter_backward_sample(
         given["table"], given["initial"], transitions, given["lengths"], given["uniforms"]
     )

@@ -208,8 +208,22 @@ MUTATIONS = {
     "transposed-P": Mutation(
         "backward samples with P for its transpose",
         "kernels/messages.py",
-        (("np.ascontiguousarray(P.T)", "np.ascontiguousarray(P)"),),
+        (("pi_bar[0]).T", "pi_bar[0])"),),
         f"{KERNELS} weak-limit refined",
+    ),
+    "index-late": Mutation(
+        "the matrix of the time before",
+        "kernels/filtering.py",
+        (("loaded = index[t]", "loaded = index[t - 1]"),),
+        "tests/kernels/test_indexed.py::test_draws_follow_the_enumerated_posterior",
+        4000,
+    ),
+    "zero-leaks": Mutation(
+        "a little mass on transitions that are impossible",
+        "transitions/fixed.py",
+        (("self._base + switches", "np.maximum(self._base, 1e-3) + switches"),),
+        "tests/test_transitions.py::test_zeros_of_fixed_rows_follow_the_enumerated_law[filter]",
+        4000,
     ),
     "stick-beyond": Mutation(
         "a stick drawn with its own tables among those beyond it",

@@ -15,14 +15,18 @@ from pymc_dshdp.distributions import (
 )
 from pymc_dshdp.graph.walks import core_ndim, depends_on_random_variables, support
 
-__all__ = ["TransitionPrior", "tag"]
+__all__ = ["RowsPrior", "TransitionPrior", "exchangeable", "tag"]
 
 WEIGHTS = ("weak-limit", "stick-breaking")
+ROLES = ("gamma", "alpha", "s", "phi", "eta", "beta", "fractions", "pi_bar", "pi_init")
 
 
-def tag(rv, name, role):
-    """Mark a variable as part of a prior; plain strings survive cloning, copying and pickling."""
-    rv.tag.dshdp = (name, role)
+def tag(rv, name, role, *kind):
+    """Mark a variable as part of a prior; plain strings survive cloning, copying and pickling.
+
+    That of states says too how their transition model is found (``TransitionPrior.found_as``).
+    """
+    rv.tag.dshdp = (name, role, *kind)
     return rv
 
 
@@ -68,11 +72,37 @@ def _state_dims(model, name, n_states, dims):
     return dim, dim_to, int(n_states), missing
 
 
-class TransitionPrior:
-    """What the priors share: names, dimensions, and checking and declaring hyperparameters.
+def exchangeable(possible):
+    """Whether a renumbering of the states changes nothing in what is possible.
 
-    Every argument is checked before anything is declared, so that a refused prior leaves the
-    model as it was.
+    Parameters
+    ----------
+    possible : ndarray of bool, shape (L,), (L, L) or (G, L, L)
+    """
+    if possible.ndim == 1:
+        return bool((possible == possible[0]).all())
+    L = possible.shape[-1]
+    own = possible[..., np.arange(L), np.arange(L)]
+    others = possible[..., ~np.eye(L, dtype=bool)]
+    return bool((own == own[..., :1]).all() and (others == others[..., :1]).all())
+
+
+class TransitionPrior:
+    """A transition model as it is declared: names, dimensions, and what the hidden path is given.
+
+    A subclass checks its arguments first, so that a refused prior leaves the model as it was. It
+    then declares its variables, named by ``prefixed`` and with the dimensions ``dims``, and sets
+    ``pi_init``, ``pi_bar`` and, where they are needed, ``kappa`` and ``index``: P_t = diag(kappa_t)
+    + (1 - kappa_t) pi_bar_g(t) from t - 1 to t. See "How to add a transition kind" in the
+    documentation for developers.
+
+    Parameters
+    ----------
+    name : str
+        Prefix of its variables.
+    n_states : int or None
+    dims : str or None
+        A coordinate of the model, instead of ``n_states``.
 
     Attributes
     ----------
@@ -82,38 +112,36 @@ class TransitionPrior:
         L.
     dims : tuple of str
         (state, state_to).
-    gamma, alpha : scalar tensors
-    beta : tensor of shape (L,)
-    kappa : tensor of shape (L,), (T, L) or (n_sequences, T, L)
-    phi, eta : scalar tensors
-    rho : tuple of two scalar tensors
-        (rho1, rho2).
-    weights : str
-        As given.
-    fractions : tensor of shape (L - 1,)
-        Stick fractions v.
-    recorded_kappa : tensor
-        The named variable that the draws of kappa, or its mean over time, are kept in.
-    pi_bar : tensor of shape (L, L)
     pi_init : tensor of shape (L,)
-
-    Notes
-    -----
-    What a prior does not have is None.
+    pi_bar : tensor of shape (L, L), or (G, L, L) with ``index``
+    kappa : tensor of shape (L,), (T, L) or (n_sequences, T, L), or None
+    index : tensor of int, shape (T,) or (n_sequences, T), or None
+        g(t), which of the G matrices leads to time t.
+    weights : str or None
+        Kind of the weights of the states, where L is a truncation.
+    recorded : dict of tensor
+        The variables of the model that results are read from, by their role; ``pi_bar`` and
+        ``pi_init`` must be among them, and ``kappa`` if there is any. Of rows or a kappa that
+        vary with time, these are the averages over time.
+    constrained : bool
+        Whether transitions may be impossible, so that not every path is a start.
+    tied : bool
+        Whether what is impossible tells the states apart; see ``exchangeable``.
+    found_as : str
+        How steps and readers find it again; see ``transitions.found.register``. "matrices" is any
+        graph, whose parameters are left to NUTS.
     """
 
-    gamma: Any = None
-    alpha: Any = None
-    beta: Any = None
+    found_as = "matrices"
+    constrained = True
+    tied = False
+    pi_init: Any = None
+    pi_bar: Any = None
     kappa: Any = None
-    phi: Any = None
-    eta: Any = None
-    rho: Any = None
+    index: Any = None
     weights: Any = None
-    fractions: Any = None
-    recorded_kappa: Any = None
 
-    def __init__(self, name, n_states, dims):
+    def __init__(self, name: str, n_states: int | None, dims: str | None) -> None:
         if not isinstance(name, str) or not name:
             raise TypeError(f"name must be a non-empty string, received {name!r}")
         context = pm.modelcontext(None)
@@ -123,12 +151,57 @@ class TransitionPrior:
             self.model, self.name, n_states, dims
         )
         self.dims = (dim, dim_to)
+        self.recorded: dict[str, Any] = {}
 
     def __repr__(self):
         return f"{type(self).__name__}({self.name!r}, n_states={self.n_states})"
 
-    def _name(self, role):
+    def prefixed(self, role: str) -> str:
+        """Name of a variable of this prior."""
         return f"{self.name}_{role}"
+
+    def declare_coords(self) -> None:
+        """Add the coordinates of the states that the model does not have yet."""
+        for dim, values in self._missing_coords.items():
+            self.model.add_coord(dim, values)
+
+    def recorded_names(self) -> dict[str, str]:
+        """Names of the variables that results are read from, by their role; numbers have none."""
+        known = self.model.named_vars
+        return {
+            role: node.name
+            for role, node in self.recorded.items()
+            if node is not None and node.name is not None and known.get(node.name) is node
+        }
+
+
+class RowsPrior(TransitionPrior):
+    """What the priors with Dirichlet rows share: checked hyperparameters, weights, rows, kappa.
+
+    Attributes
+    ----------
+    gamma, alpha : scalar tensors
+    beta : tensor of shape (L,)
+    phi, eta : scalar tensors
+    rho : tuple of two scalar tensors
+        (rho1, rho2).
+    fractions : tensor of shape (L - 1,)
+        Stick fractions v.
+
+    Notes
+    -----
+    What a prior does not have is None.
+    """
+
+    found_as = "rows"
+    constrained = False
+    gamma: Any = None
+    alpha: Any = None
+    beta: Any = None
+    phi: Any = None
+    eta: Any = None
+    rho: Any = None
+    fractions: Any = None
 
     def _checked(self, role, given, upper=np.inf):
         """Check a scalar in (0, upper): None for the default, a number or a random variable."""
@@ -182,7 +255,7 @@ class TransitionPrior:
 
     def _declared(self, role, checked, default, tagged=None):
         """Declare the default of a hyperparameter that was not given; tag the variable."""
-        variable = default(self._name(role)) if checked is None else checked
+        variable = default(self.prefixed(role)) if checked is None else checked
         if variable in self.model.free_RVs:
             tag(variable, self.name, tagged or role)
         return variable
@@ -190,10 +263,6 @@ class TransitionPrior:
     def _check_weights(self, weights):
         if weights not in WEIGHTS:
             raise ValueError(f"{self.name}: weights must be one of {WEIGHTS}, received {weights!r}")
-
-    def _declare_coords(self):
-        for dim, values in self._missing_coords.items():
-            self.model.add_coord(dim, values)
 
     def _declare_gamma(self, gamma):
         self.gamma = self._declared("gamma", gamma, lambda n: pm.Gamma(n, 2.0, 1.0))
@@ -205,21 +274,18 @@ class TransitionPrior:
         dim, self.weights = self.dims[0], weights
         if weights == "weak-limit":
             self.beta = SymmetricWeights(
-                self._name("beta"), self.gamma, self.n_states, dims=dim, default_transform=None
+                self.prefixed("beta"), self.gamma, self.n_states, dims=dim, default_transform=None
             )
         else:
             stick = f"{dim}_stick"
             if stick not in self.model.coords:
                 self.model.add_coord(stick, self.model.coords[dim][:-1])
             self.fractions = StickFractions(
-                self._name("v"), self.gamma, shape=self.n_states - 1, dims=stick
+                self.prefixed("v"), self.gamma, shape=self.n_states - 1, dims=stick
             )
             self.beta = pm.Deterministic(
-                self._name("beta"), stick_breaking_weights(self.fractions), dims=dim
+                self.prefixed("beta"), stick_breaking_weights(self.fractions), dims=dim
             )
-
-    def _no_persistence(self):
-        return pt.constant(np.zeros(self.n_states), dtype="floatX")
 
     def _checked_kappa(self, kappa):
         where, L = f"{self.name}: kappa", self.n_states
@@ -259,13 +325,12 @@ class TransitionPrior:
 
     def _declare_kappa(self, kappa):
         """Take a kappa; ``GridRhoStep`` draws independent free components."""
-        self.kappa = kappa
-        name = self._name("kappa" if kappa.type.ndim == 1 else "kappa_mean")
-        self.recorded_kappa = kappa
+        self.kappa = self.recorded["kappa"] = kappa
+        name = self.prefixed("kappa" if kappa.type.ndim == 1 else "kappa_mean")
         if self.model.named_vars.get(name) is not kappa:
             over_time = list(range(kappa.type.ndim - 1))
             mean = kappa.mean(over_time) if over_time else kappa
-            self.recorded_kappa = pm.Deterministic(name, mean, dims=self.dims[0])
+            self.recorded["kappa"] = pm.Deterministic(name, mean, dims=self.dims[0])
         if kappa in self.model.free_RVs and core_ndim(kappa) == 0 and kappa.type.ndim == 1:
             tag(kappa, self.name, "kappa")
 
@@ -273,7 +338,7 @@ class TransitionPrior:
         alpha = self.alpha if alpha is None else alpha
         beta = self.beta if beta is None else beta
         self.pi_bar = TransitionRows(
-            self._name("pi_bar"),
+            self.prefixed("pi_bar"),
             alpha,
             beta,
             shape=(self.n_states, self.n_states),
@@ -282,7 +347,7 @@ class TransitionPrior:
         )
         tag(self.pi_bar, self.name, "pi_bar")
         self.pi_init = TransitionRows(
-            self._name("pi_init"),
+            self.prefixed("pi_init"),
             alpha,
             beta if initial is None else initial,
             shape=self.n_states,
@@ -290,3 +355,6 @@ class TransitionPrior:
             default_transform=None,
         )
         tag(self.pi_init, self.name, "pi_init")
+        rho1, rho2 = self.rho or (None, None)
+        self.recorded |= {role: getattr(self, role, None) for role in ROLES}
+        self.recorded |= {"rho1": rho1, "rho2": rho2}

@@ -1,4 +1,4 @@
-"""The disentangled sticky HDP-HMM prior, declared in a ``pm.Model``."""
+"""The disentangled sticky HDP-HMM prior, and the plain one."""
 
 from typing import Literal
 
@@ -9,13 +9,13 @@ from pytensor.graph.basic import Variable
 from pymc_dshdp.distributions import (
     SelfPersistence,
 )
-from pymc_dshdp.model.transition_prior import TransitionPrior
+from pymc_dshdp.transitions.declared import RowsPrior
 from pymc_dshdp.typing import Scalar, Tensor
 
-__all__ = ["DSHDP"]
+__all__ = ["DSHDP", "HDP"]
 
 
-class DSHDP(TransitionPrior):
+class DSHDP(RowsPrior):
     r"""Disentangled sticky hierarchical Dirichlet process prior (Zhou, Gao & Paninski 2020).
 
     Self-persistence :math:`\kappa_j`, the similarity of the switching rows :math:`\bar\pi_j`
@@ -102,13 +102,13 @@ class DSHDP(TransitionPrior):
         kappa = None if kappa is None else self._checked_kappa(kappa)
         self._check_weights(weights)
 
-        self._declare_coords()
+        self.declare_coords()
         self._declare_gamma(gamma)
         self._declare_alpha(alpha)
         if kappa is None:
             self._declare_rho(phi, eta, rho)
             kappa = SelfPersistence(
-                self._name("kappa"), self.phi, self.eta, shape=self.n_states, dims=self.dims[0]
+                self.prefixed("kappa"), self.phi, self.eta, shape=self.n_states, dims=self.dims[0]
             )
         self._declare_kappa(kappa)
         self._declare_weights(weights)
@@ -124,8 +124,8 @@ class DSHDP(TransitionPrior):
         self.eta = self._declared("eta", eta, lambda n: pm.Uniform(n, 0.0, 2.0))
         concentration = self.eta**-3.0
         self.rho = (
-            pm.Deterministic(self._name("rho1"), self.phi * concentration),
-            pm.Deterministic(self._name("rho2"), (1.0 - self.phi) * concentration),
+            pm.Deterministic(self.prefixed("rho1"), self.phi * concentration),
+            pm.Deterministic(self.prefixed("rho2"), (1.0 - self.phi) * concentration),
         )
 
     def _checked_rho(self, rho):
@@ -139,3 +139,44 @@ class DSHDP(TransitionPrior):
                 raise ValueError(f"{self.name}: {label} must be a scalar, received {value}")
             out.append(value)
         return tuple(out)
+
+
+class HDP(RowsPrior):
+    r"""HDP-HMM prior (Teh et al. 2006): no self-persistence, :math:`\kappa = 0`.
+
+    Parameters
+    ----------
+    name, n_states, dims, gamma, alpha, weights
+        As for ``DSHDP``.
+
+    Attributes
+    ----------
+    gamma, alpha, kappa, beta, pi_bar, pi_init
+        The tensors declared; kappa is None, for 0.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Naming the argument, the value received and what to give instead.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        n_states: int | None = None,
+        dims: str | None = None,
+        gamma: Scalar | None = None,
+        alpha: Scalar | None = None,
+        weights: Literal["weak-limit", "stick-breaking"] = "weak-limit",
+    ) -> None:
+        super().__init__(name, n_states, dims)
+        gamma, alpha = self._checked("gamma", gamma), self._checked("alpha", alpha)
+        self._check_distinct(gamma, alpha)
+        self._check_weights(weights)
+
+        self.declare_coords()
+        self._declare_gamma(gamma)
+        self._declare_alpha(alpha)
+        self._declare_weights(weights)
+        self._declare_rows()

@@ -11,11 +11,10 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-__all__ = ["StatesRecord", "records_of"]
+__all__ = ["StatesRecord", "record_in", "records_of"]
 
 MARK = b'{"pymc_dshdp":'
-VERSION = 1
-ROLES = ("gamma", "alpha", "s", "phi", "eta", "beta", "fractions", "pi_bar", "pi_init")
+VERSION = 2
 _KAPPA = ("constant", "varies")
 
 
@@ -43,7 +42,11 @@ class StatesRecord:
         Whether the prior has self-persistence, and whether it depends on time.
     variables : dict of str
         Names of the prior's variables by their role: "gamma", "alpha", "kappa", ... Where kappa
-        varies, the one of "kappa" is its mean over time.
+        varies, the one of "kappa" is its mean over time; where there are several matrices, "pi_bar"
+        is their mean over time, and "matrices" all of them if they are kept.
+    tied : bool
+        Whether transitions that are forbidden tell the states apart, so that a number means the
+        same in every draw.
     """
 
     states: str
@@ -56,11 +59,12 @@ class StatesRecord:
     weights: str | None
     kappa: str
     variables: dict
+    tied: bool = False
 
     @classmethod
     def of(cls, z, prior, *, lengths, known):
         """Record states just declared, with the constant data of their lengths and labels."""
-        variables = _variables(prior)
+        variables = prior.recorded_names()
         return cls(
             states=z.name,
             lengths=lengths.name,
@@ -72,6 +76,7 @@ class StatesRecord:
             weights=prior.weights,
             kappa="none" if "kappa" not in variables else _KAPPA[prior.kappa.type.ndim > 1],
             variables=variables,
+            tied=prior.tied,
         )
 
     def to_bytes(self) -> np.ndarray:
@@ -103,21 +108,10 @@ def records_of(constants) -> dict:
     return found
 
 
-def _variables(prior):
-    """Names of a prior's variables in the model, by their role.
-
-    Hyperparameters that were given have the name that they were given. Left out are numbers, and
-    what the prior does not have.
-    """
-    rho1, rho2 = prior.rho or (None, None)
-    nodes = {role: getattr(prior, role, None) for role in ROLES}
-    nodes |= {"rho1": rho1, "rho2": rho2, "kappa": prior.recorded_kappa}
-    known = prior.model.named_vars
-    return {
-        role: node.name
-        for role, node in nodes.items()
-        if node is not None and node.name is not None and known.get(node.name) is node
-    }
+def record_in(model, z) -> StatesRecord:
+    """Read the record of a states variable from its model."""
+    data = model.named_vars[f"{z.name}_record"]
+    return _parsed(data.name, data.get_value(borrow=True))
 
 
 def _read(data):
@@ -125,11 +119,15 @@ def _read(data):
         return None
     if data[: len(MARK)].values.tolist() != list(MARK):
         return None
-    fields = json.loads(bytes(data.values.astype(np.uint8)))
+    return _parsed(data.name, data.values)
+
+
+def _parsed(name, values):
+    fields = json.loads(bytes(values.astype(np.uint8)))
     version = fields.pop("pymc_dshdp")
     if version != VERSION:
         raise ValueError(
-            f"{data.name!r} was written in version {version} of the record of hidden states, and "
+            f"{name!r} was written in version {version} of the record of hidden states, and "
             f"this package reads version {VERSION}"
         )
     return StatesRecord(**{**fields, "dims": tuple(fields["dims"])})

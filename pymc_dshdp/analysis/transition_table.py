@@ -1,0 +1,146 @@
+"""The transition matrix of a result, what follows from it, and their intervals."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from rich.text import Text
+
+from pymc_dshdp._compat import group
+from pymc_dshdp.analysis.alignment import aligned
+from pymc_dshdp.analysis.report import Report, interval, table
+from pymc_dshdp.analysis.result import find_prior, state_labels
+from pymc_dshdp.analysis.summaries import central_levels, quantiles_over, transitions_frame
+from pymc_dshdp.kernels.segmentations import occupancies
+from pymc_dshdp.typing import Result
+
+__all__ = ["TransitionTable", "transition_matrix"]
+
+
+@dataclass(frozen=True, repr=False)
+class TransitionTable(Report):
+    """Transitions of a result; it prints them, and holds each as a DataFrame.
+
+    States are numbered as by ``align``. What is said of a state is over the draws that occupy it;
+    ``lower`` and ``upper`` bound the central interval of probability ``prob``.
+
+    Attributes
+    ----------
+    draws : xarray.DataArray
+        P = diag(kappa) + (1 - kappa) pi_bar of all L states, (chain, draw, state, state_to); its
+        average over time where it depends on it.
+    transitions : pandas.DataFrame
+        ``mean``, ``lower`` and ``upper`` of P between the main states, by (from, to).
+    states : pandas.DataFrame
+        A row for each main state: ``stationary``, its share of time in the long run, and
+        ``expected_dwell``, 1 / (1 - P_jj), the posterior median with ``_lower`` and ``_upper``.
+    prob : float
+    """
+
+    draws: xr.DataArray
+    transitions: pd.DataFrame
+    states: pd.DataFrame
+    prob: float
+
+    def __rich_console__(self, console, options):
+        main = list(self.states.index)
+        cells = interval(*(self.transitions[c] for c in ("mean", "lower", "upper")))
+        text = pd.Series(cells, self.transitions.index).unstack("to").loc[main, main]
+        text.index.name = "from \\ to"
+        yield Text(f"intervals of probability {self.prob:g}\n")
+        yield from table(text, "Transition matrix, posterior mean", options)
+        columns = {
+            title: interval(*(self.states[f"{name}{end}"] for end in ("", "_lower", "_upper")))
+            for name, title in (("stationary", "long run"), ("expected_dwell", "expected dwell"))
+        }
+        yield from table(pd.DataFrame(columns, self.states.index), "Main states", options)
+
+
+def transition_matrix(
+    idata: Result, *, states: str | None = None, prob: float | None = None
+) -> TransitionTable:
+    """Read the transition matrix of a result, with the stationary distribution and dwell times.
+
+    Parameters
+    ----------
+    idata : arviz.InferenceData or xarray.DataTree
+        Result of ``pm.sample``; it is aligned first unless ``align`` has been, or the states need
+        no alignment.
+    states : str, optional
+        The hidden-state variable, where there are several.
+    prob : float, optional
+        Probability of the central intervals. Default: ArviZ's, ``rcParams["stats.ci_prob"]``.
+
+    Returns
+    -------
+    TransitionTable
+        Print it; ``.draws`` has the draws of P.
+
+    Raises
+    ------
+    ValueError
+        If the states or their transitions cannot be found, or ``prob`` is not in (0, 1).
+
+    Notes
+    -----
+    The stationary distribution solves pi P = pi over all L states. In draws of which some states
+    never lead to each other, so that there are several, it is NaN.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm, pymc_dshdp as dshdp
+    >>> with pm.Model():
+    ...     hmm = dshdp.FixedTransitions("hmm", n_states=2)
+    ...     z = dshdp.HiddenStates("z", hmm, length=40)
+    ...     y = pm.Normal("y", 5.0 * z, 1.0, observed=5.0 * (np.arange(40) // 10 % 2))
+    ...     idata = pm.sample(20, tune=20, chains=1, random_seed=1, progressbar=False)
+    >>> dshdp.transition_matrix(idata).draws.sizes["hmm_state_to"]
+    2
+    """
+    prob, level = central_levels(prob)
+    idata, hidden = aligned(idata, states)
+    prior, posterior = find_prior(idata, hidden), group(idata, "posterior")
+    labels = state_labels(posterior, hidden)
+    occupied = occupancies(hidden.paths(), hidden.n_states)[0] > 0
+    main = np.flatnonzero(occupied.mean(axis=0) >= 0.5)
+    P = prior.transition_matrices(np.arange(hidden.n_states))
+    q = np.array([0.5, *level])
+    leave = P.sum(axis=2) - np.diagonal(P, axis1=1, axis2=2)
+    with np.errstate(divide="ignore"):
+        dwell = 1.0 / quantiles_over(leave[:, main], occupied[:, main], 1.0 - q)
+    share = quantiles_over(_stationary(P)[:, main], occupied[:, main], q)
+    columns: dict[str, np.ndarray] = {}
+    for name, values in (("stationary", share), ("expected_dwell", dwell)):
+        columns |= dict(zip((name, f"{name}_lower", f"{name}_upper"), values, strict=True))
+    return TransitionTable(
+        draws=prior.pi_bar.copy(data=P.reshape(prior.pi_bar.shape)).rename("transition_matrix"),
+        transitions=transitions_frame(prior, occupied, main, labels[main], level),
+        states=pd.DataFrame(columns, pd.Index(labels[main], name="state")),
+        prob=prob,
+    )
+
+
+def _stationary(P):
+    """Stationary distributions of (S, L, L) matrices, (S, L); NaN where there are several.
+
+    pi (I - P + 1 1') = 1' has one solution, which is it, where P has only one.
+    """
+    out = np.full(P.shape[:2], np.nan)
+    one = _one_end(P > 0.0)
+    A = np.swapaxes(np.eye(P.shape[1]) - P[one] + 1.0, 1, 2)
+    out[one] = np.linalg.solve(A, np.ones((*A.shape[:2], 1)))[..., 0]
+    return out
+
+
+def _one_end(possible):
+    """Whether those states that a path never leaves for ever all lead to each other, (S,)."""
+    one = possible.all(axis=(1, 2))
+    reach = (possible[~one] | np.eye(possible.shape[1], dtype=bool)).astype(np.float32)
+    for _ in range(int(np.ceil(np.log2(possible.shape[1])))):
+        reach = (reach @ reach > 0.0).astype(np.float32)
+    reach = reach > 0.0
+    back = np.swapaxes(reach, 1, 2)
+    final = (~reach | back).all(axis=2)
+    one[~one] = (reach | ~final[:, :, None] | ~final[:, None, :]).all(axis=(1, 2))
+    return one

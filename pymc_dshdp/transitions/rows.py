@@ -1,0 +1,115 @@
+"""Rows that are Dirichlet given the rest: what is drawn of them given the path."""
+
+import numpy as np
+
+from pymc_dshdp.distributions import SelfPersistenceRV, TransitionRowsRV
+from pymc_dshdp.graph.walks import has_op, role_of, unwrap
+from pymc_dshdp.kernels import transitions as kernels
+from pymc_dshdp.kernels.chain import kappa_rows
+from pymc_dshdp.transitions.found import TransitionModel, refuse_outside_dependents
+from pymc_dshdp.transitions.update import TransitionUpdate
+
+__all__ = ["DirichletRows", "RowsUpdate"]
+
+
+class DirichletRows(TransitionModel):
+    """Rows pi_bar_j ~ Dir(alpha beta), pi_init among them, and the self-persistence beside them.
+
+    Attributes
+    ----------
+    alpha, beta : nodes
+        Concentration and weights of the rows; free random variables, constants, or (alpha of
+        the sticky prior) an expression.
+    gamma : node or None
+        None where beta is given (``FixedTransitions``).
+    fractions : random variable or None
+        Stick fractions v.
+    phi, eta : nodes or None
+        None where kappa is not ``SelfPersistence``.
+    sticky : tuple of two nodes, or None
+        (phi, s) where kappa is ``StickyPersistence``.
+    """
+
+    collapses = True
+
+    def __init__(self, model, name, pi_init, pi_bar, kappa, index):
+        super().__init__(model, name, pi_init, pi_bar, kappa, index)
+        for rv in (pi_init, pi_bar):
+            if rv not in model.free_RVs or not has_op(rv, TransitionRowsRV):
+                raise ValueError(
+                    f"The transition rows {rv} of {name!r} must be free random variables declared "
+                    "by a prior of this package; undo the pm.do or pm.observe on them"
+                )
+        self.alpha, self.beta = (unwrap(v) for v in pi_bar.owner.inputs[2:])
+        if has_op(kappa, SelfPersistenceRV):
+            self.phi, self.eta = (unwrap(v) for v in kappa.owner.inputs[2:])
+
+    def transition_variables(self, model):
+        """Free variables that the samplers of the states draw with the path."""
+        return [v for v in (self.pi_bar, self.pi_init) if v in model.free_RVs]
+
+    def persistence_variables(self, model):
+        """Free variables that ``GridRhoStep`` draws."""
+        if role_of(self.kappa) != "kappa" or self.kappa not in model.free_RVs:
+            return []
+        found = [self.phi, self.eta, self.kappa]
+        return [v for v in found if v is not None and v in model.free_RVs]
+
+    def children(self):
+        """Map each variable of the prior to those that may depend on it."""
+        states = {*self.states, *self.observed}
+        return {
+            self.pi_bar: states,
+            self.pi_init: states,
+            self.kappa: states,
+            self.phi: {self.kappa},
+            self.eta: {self.kappa},
+        }
+
+
+class RowsUpdate(TransitionUpdate):
+    """What all Dirichlet rows have: their values, and the counts of their path.
+
+    Subclasses say whether all rows have the same Dirichlet parameters (``rows_alike``), and
+    whether their weights are in an order, by which the states are numbered (``ordered``).
+
+    Parameters
+    ----------
+    model : pymc.Model
+    transitions : DirichletRows
+    step : str
+        Name of the step, for messages.
+    """
+
+    ordered = False
+
+    def __init__(self, model, transitions, step):
+        super().__init__(model, transitions, step)
+        refuse_outside_dependents(model, transitions, self.rvs, step)
+        self._pi_bar = model.rvs_to_values[transitions.pi_bar]
+        self._pi_init = model.rvs_to_values[transitions.pi_init]
+        self._varies = transitions.varies
+
+    def persistence_and_rows(self, point):
+        """(logit of kappa, pi_bar), arrays of shape (L,), or (..., T, L), and (L, L)."""
+        return self.transitions.kappa_and_rows(point)
+
+    def split(self, point, counts, paths, rng):
+        """Draw (n, W) given the paths; see ``TransitionUpdate``."""
+        logit, pi_bar = self.persistence_and_rows(point)
+        if not self._varies:
+            return kernels.split_counts(rng, counts, logit, pi_bar)
+        persistences = np.zeros(len(pi_bar), np.int64)
+        for path, lengths in paths.paths(point):
+            rows = kappa_rows(logit, path.shape)
+            kernels.varying_persistence_counts(
+                rng, path.ravel(), lengths, rows, pi_bar, persistences
+            )
+        return kernels.switch_counts(counts, persistences), persistences
+
+    def row_values(self, rows):
+        """Values of pi_init and pi_bar by their names."""
+        return {
+            self._pi_init.name: rows[0].astype(self._pi_init.dtype, copy=False),
+            self._pi_bar.name: rows[1:].astype(self._pi_bar.dtype, copy=False),
+        }

@@ -1,0 +1,147 @@
+"""Transition matrices that an index chooses, against enumeration: draws, starts, simulation."""
+
+import numpy as np
+import pytest
+from reference import all_paths, assert_frequencies
+
+from pymc_dshdp.kernels.chain import NO_INDEX, first_wrong_row, without_persistence
+from pymc_dshdp.kernels.decoding import filter_with_scores, smooth
+from pymc_dshdp.kernels.messages import forward_filter_backward_sample
+from pymc_dshdp.kernels.simulation import (
+    first_impossible_time,
+    last_possible_path,
+    simulate_path,
+)
+
+T, L = 6, 3
+LENGTHS = np.array([4, 2])
+INDEX = np.array([1, 0, 1, 1, 0, 1])
+NOTHING = np.empty(0, np.int64)
+rng = np.random.default_rng(3)
+P = rng.dirichlet(np.ones(L), size=(2, L))
+P[0, 0], P[1, 2], P[1, 0] = [0.0, 0.3, 0.7], [0.0, 0.0, 1.0], [0.6, 0.4, 0.0]
+INITIAL = np.array([0.7, 0.3, 0.0])
+PATHS = all_paths(L, T)
+CODE = L ** np.arange(T - 1, -1, -1)
+
+
+def prior_weights(index=INDEX):
+    out = INITIAL[PATHS[:, 0]] * INITIAL[PATHS[:, 4]]
+    for t in (1, 2, 3, 5):
+        out = out * P[index[t], PATHS[:, t - 1], PATHS[:, t]]
+    return out
+
+
+def frequencies(draw, n):
+    seen = np.zeros(len(PATHS))
+    for _ in range(n):
+        seen[draw() @ CODE] += 1
+    return seen
+
+
+@pytest.mark.parametrize("each", [False, True], ids=["index", "one-for-each-time"])
+@pytest.mark.parametrize("offset", [0.0, -900.0], ids=["plain", "logarithms"])
+def test_draws_follow_the_enumerated_posterior(offset, each):
+    """Fails if the index is one step late, or a zero leaks: such paths are never drawn.
+
+    By logarithms, the data are those of a path in which the likeliest state has underflowed.
+    """
+    generator = np.random.default_rng(4)
+    ell = generator.normal(size=(T, L))
+    ell[2, 2] -= offset  # state 2 can be reached at that time, from what has hardly any mass
+    ell[1, 1:] += offset
+    transitions = (
+        without_persistence(P[INDEX], np.arange(T)) if each else without_persistence(P, INDEX)
+    )
+    log_density = ell[np.arange(T), PATHS].sum(axis=1)
+    possible = prior_weights() > 0.0
+    log_density = np.where(possible, log_density - log_density[possible].max(), -np.inf)
+    weights = prior_weights() * np.exp(log_density)
+    late = prior_weights(np.roll(INDEX, 1))
+    assert abs(late / late.sum() - prior_weights()).max() > 0.01
+
+    def draw():
+        uniforms = generator.random(T)
+        drawn = forward_filter_backward_sample(ell, INITIAL, transitions, LENGTHS, uniforms)
+        return drawn.states
+
+    assert_frequencies(frequencies(draw, 4000), weights / weights.sum())
+
+
+@pytest.mark.parametrize("n_states", [4, 6, 24], ids=["given", "padded", "wide"])
+@pytest.mark.parametrize("matrices", [2, 40], ids=["few", "many"])
+def test_evidence_of_many_sequences(n_states, matrices):
+    """Matrices read as they are or copied, transposed first or not, against sums in NumPy."""
+    generator = np.random.default_rng(7)
+    lengths = np.array([9, 1, 12, 7, 11])
+    initial = generator.dirichlet(np.ones(n_states))
+    rows = generator.dirichlet(np.ones(n_states), size=(matrices, n_states))
+    index = generator.integers(matrices, size=lengths.sum())
+    ell = generator.normal(size=(lengths.sum(), n_states))
+    given = ell, initial, without_persistence(rows, index), lengths
+    expected, t = np.zeros(len(lengths)), 0
+    for n, length in enumerate(lengths):
+        mass = initial * np.exp(ell[t])
+        for i in range(t + 1, t + length):
+            mass = mass @ rows[index[i]] * np.exp(ell[i])
+        expected[n] = np.log(mass.sum())
+        t += length
+    drawn = forward_filter_backward_sample(*given, generator.random(lengths.sum()))
+    np.testing.assert_allclose(drawn.log_marginal_likelihood, expected)
+    filtered, _ = filter_with_scores(*given)
+    smoothed, draws = smooth(*given), 3000
+    together = sum(
+        drawn_pairs(forward_filter_backward_sample(*given, generator.random(t)).states, n_states)
+        for _ in range(draws)
+    )
+    pair = filtered[0][:, None] * rows[index[1]] * smoothed[1] / (filtered[0] @ rows[index[1]])
+    assert abs(together / draws - pair).max() < 5.0 * 0.5 / np.sqrt(draws)
+    np.testing.assert_allclose(pair.sum(axis=1), smoothed[0], atol=1e-12)
+
+
+def drawn_pairs(states, n_states):
+    out = np.zeros((n_states, n_states))
+    out[states[0], states[1]] = 1.0
+    return out
+
+
+def test_simulated_paths():
+    """Freely, and given two states that are known."""
+    generator, out = np.random.default_rng(5), np.empty(T, np.int64)
+    none, known = np.zeros((1, L)), np.array([-1, -1, 2, -1, -1, 1])
+    for given in (NOTHING, known):
+        weights = prior_weights()
+        if given.size:
+            weights = weights * np.all((given < 0) | (PATHS == given), axis=1)
+
+        def draw(given=given):
+            simulate_path(generator, INITIAL, P, none, INDEX, LENGTHS, given, out)
+            return out
+
+        assert_frequencies(frequencies(draw, 4000), weights / weights.sum())
+
+
+@pytest.mark.parametrize("known", [NOTHING, np.array([-1, -1, 1, -1, 1, -1])])
+def test_last_possible_path(known):
+    """The last of the possible paths in the order of their states, time by time."""
+    out = np.empty(T, np.int64)
+    last_possible_path(INITIAL, P, np.zeros((1, L)), INDEX, LENGTHS, known, out)
+    may = prior_weights() > 0.0
+    if known.size:
+        may &= np.all((known < 0) | (PATHS == known), axis=1)
+    np.testing.assert_array_equal(out, max(PATHS[may].tolist()))
+    transitions = without_persistence(P, INDEX)
+    assert first_impossible_time(out, INITIAL, transitions, LENGTHS) == -1
+    for path in PATHS[::7]:
+        time = first_impossible_time(path, INITIAL, transitions, LENGTHS)
+        assert (time < 0) == (prior_weights()[path @ CODE] > 0.0)
+
+
+def test_rows_that_are_no_probabilities():
+    assert first_wrong_row(P) == (-1, -1)
+    wrong = P.copy()
+    wrong[1, 2] = [0.5, 0.5, 1e-4]
+    assert first_wrong_row(wrong) == (1, 2)
+    wrong[0, 1] = [1.5, -0.5, 0.0]
+    assert first_wrong_row(wrong) == (0, 1)
+    assert without_persistence(P[0]).index is NO_INDEX
