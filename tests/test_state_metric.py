@@ -200,6 +200,23 @@ def test_units_move_among_the_values_that_draws_have():
     assert abs(stayed - np.exp(1e-3 * (np.log(5e-324) - np.log(1e3)))) < 0.1
 
 
+def test_priors_with_loops_inside_are_drawn_from():
+    """A correlation of LKJ has variance 1 / (2 eta + n - 1); fails if draws share a stream."""
+    with pm.Model() as model:
+        size = pm.HalfNormal.dist(1.0, shape=3)
+        pm.LKJCholeskyCov("factor", n=3, eta=2.0, sd_dist=size, compute_corr=False)
+    [factor] = model.free_RVs
+    draw, rng = PriorDraw(model, factor), np.random.default_rng(1)
+    assert has_own_transform(model, factor, np.zeros(6))
+    drawn = np.array([draw({}, rng) for _ in range(400)])
+    first, second = np.exp(drawn[:, 0]), np.hypot(drawn[:, 1], np.exp(drawn[:, 2]))
+    correlation = drawn[:, 1] / second
+    assert abs(correlation.var() - 1.0 / 6.0) < 0.05
+    assert abs(np.corrcoef(correlation[1:], correlation[:-1])[0, 1]) < 0.2
+    for scale in (first, second):
+        assert stats.kstest(scale, stats.halfnorm.cdf).pvalue > 0.001
+
+
 # -- what is learnt -----------------------------------------------------------------------------
 
 

@@ -8,6 +8,7 @@ from pytensor.compile.builders import OpFromGraph
 from pytensor.graph.basic import Constant
 from pytensor.graph.traversal import toposort
 from pytensor.tensor.random.op import RandomVariable, RNGConsumerOp
+from pytensor.tensor.random.type import RandomType
 from pytensor.tensor.type import TensorType
 
 from pymc_dshdp.graph.readers import in_values, point_function
@@ -133,6 +134,9 @@ class _Program:
             elif node in self._inner:
                 results = self._inner[node](arguments, rng)
             else:
+                for i, v in enumerate(node.inputs):  # a loop: with a stream of its own
+                    if isinstance(v.type, RandomType):
+                        arguments[i] = np.random.default_rng(rng.integers(2**63, size=4))
                 cells = [[None] for _ in node.outputs]
                 node.op.perform(node, arguments, cells)
                 results = [cell[0] for cell in cells]

@@ -20,7 +20,7 @@ from pytensor.graph.traversal import ancestors
 from pymc_dshdp.distributions import HiddenPathRV
 from pymc_dshdp.emissions.conditional import conditionals
 from pymc_dshdp.graph.elements import NotElementwise, element_axes
-from pymc_dshdp.graph.path import n_states_of
+from pymc_dshdp.graph.path import n_states_of, observed_path
 from pymc_dshdp.graph.pointwise import depends_on, is_pointwise
 from pymc_dshdp.graph.prior_draws import PriorDraw, has_own_transform
 from pymc_dshdp.graph.readers import in_values, point_function
@@ -123,7 +123,7 @@ def _states_behind(model, variable):
     return [
         v
         for v in ancestors([variable], blockers=blockers)
-        if has_op(v, HiddenPathRV) and v in model.free_RVs and v is not variable
+        if has_op(v, HiddenPathRV) and v in model.basic_RVs and v is not variable
     ]
 
 
@@ -227,6 +227,7 @@ class ConditionalTerm:
         self._conditional = conditional = match.conditional
         self._by_state, self._n_states = match.by_state, match.n_states
         self._z = model.rvs_to_values[match.z].name
+        self._path = None if match.z in model.free_RVs else observed_path(model, match.z)[0].ravel()
         self._likelihood = likelihood = Likelihood(
             model, match.likelihood, match.z, match.n_states, conditional, match.source
         )
@@ -293,7 +294,7 @@ class ConditionalTerm:
     def statistics(self, point):
         """Visits of the states, and the statistics, laid out as (L, *trail, ...) or (T, C)."""
         likelihood = self._likelihood
-        z = np.ravel(point[self._z])
+        z = np.ravel(point[self._z]) if self._path is None else self._path
         others = [
             np.broadcast_to(x, self._path_shape).reshape(likelihood.T, likelihood.C)
             for x in self._others(point)

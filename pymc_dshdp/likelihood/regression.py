@@ -107,7 +107,7 @@ def find_regression(model, rv, among=None):
     behind = list(ancestors([likelihood], blockers=blockers))
     reason = NotConjugate(f"{likelihood.name!r} does not depend on hidden states")
     for z in behind:
-        if not (has_op(z, HiddenPathRV) and z in model.free_RVs):
+        if not (has_op(z, HiddenPathRV) and z in model.basic_RVs):
             continue
         parts = {likelihood} if whole is None else set(whole.parts)
         elsewhere = set(ancestors(others, blockers))

@@ -6,6 +6,7 @@ from pytensor.gradient import grad
 from pytensor.graph.replace import clone_replace
 from pytensor.tensor.random.basic import NormalRV
 
+from pymc_dshdp.graph.path import observed_path
 from pymc_dshdp.graph.readers import in_values, point_function
 from pymc_dshdp.graph.walks import concrete_shape, has_op
 from pymc_dshdp.kernels.emissions_statistics import triangular_statistics
@@ -38,6 +39,7 @@ class RegressionTerm:
 
     def __init__(self, model, match):
         self._z = model.rvs_to_values[match.z].name
+        self._known = None if match.z in model.free_RVs else observed_path(model, match.z)[0]
         self._n_states = match.n_states
         self.values = [model.rvs_to_values[v] for v in match.variables]
         self._shapes = [concrete_shape(v) for v in match.variables]
@@ -124,7 +126,8 @@ class RegressionTerm:
 
     def _path(self, point):
         """States of the rows, the columns of a time one after the other."""
-        return np.repeat(np.ravel(point[self._z]), self._likelihood.C)
+        z = point[self._z] if self._known is None else self._known
+        return np.repeat(np.ravel(z), self._likelihood.C)
 
     def _drawn(self, rng, z, x, residual, weight, prior):
         """Coefficients (L, P) given residuals of precision weight^2."""

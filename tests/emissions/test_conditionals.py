@@ -205,6 +205,22 @@ def test_what_is_left_to_pymc(declare):
     assert LEFT[declare] in reasons(model)["theta"]
 
 
+@pytest.mark.parametrize("declare", [half_student_pooled, student_scale], ids=lambda f: f.__name__)
+def test_path_that_is_data(declare, monkeypatch):
+    """The density is that at the same path, sampled; fails if it is looked for in the point."""
+    python_graphs(monkeypatch)
+    free = build(declare)
+    point = start(free)
+    known = pm.observe(free, {"z": PATH})
+    found = []
+    for model in (free, known):
+        given = {v.name: point[v.name] for v in model.value_vars}
+        term = ConditionalTerm(model, find_conditional(model, model["theta"]), given)
+        x = np.array(point[term.value.name], float).ravel() + 0.3
+        found.append(term.log_density(given, term.statistics(given)[1])(x))
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-12)
+
+
 def test_reasons_of_what_is_drawn_exactly():
     assert reasons(build(half_normal_scale)) == {}
 

@@ -250,6 +250,18 @@ def scale_per_state(z):
     pm.Normal("y", b0[z] + b1[z] * X[:, 0], sigma[z], observed=Y)
 
 
+@pytest.mark.parametrize("declare", [sum_of_products, choices], ids=lambda f: f.__name__)
+def test_path_that_is_data(declare):
+    """Draws as at the same path, sampled."""
+    term, point = term_and_point(declare)
+    name = term.values[0].name
+    known = pm.observe(build(declare), {"z": PATH})
+    other = find_regression(known, known[name]).term(known)
+    given = {v.name: point[v.name] for v in known.value_vars}
+    one, two = (t.draw(p, np.random.default_rng(3)) for t, p in ((term, point), (other, given)))
+    np.testing.assert_allclose(one[name], two[name], rtol=1e-10)
+
+
 def test_automatic_assignment():
     """Nothing of a switching regression is left to NUTS but the hyperparameter."""
     methods = assign_step_methods(build(scale_per_state), None)[1]
