@@ -33,11 +33,24 @@ def _steps_beside(step):
     return found
 
 
+def _tuning_iterations():
+    """Find how long the chain that PyMC 5.28 is setting up will be tuned: a caller knows."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        local = frame.f_locals
+        found = local.get("tune", getattr(local.get("self"), "_tune", None))
+        if isinstance(found, int) and not isinstance(found, bool):
+            return found
+        frame = frame.f_back
+    return 0
+
+
 class ChainStep(BlockedStep):
-    """A step with a hook, ``_begin_chain(steps)``, called once before each chain.
+    """A step with a hook, ``_begin_chain(steps, tune)``, called once before each chain.
 
     PyMC 6 calls ``setup_chain(rng, tune, draws)`` and PyMC 5.28 ``set_rng(rng)``; ``steps`` are
-    the steps that will run beside this one, None where they cannot be seen.
+    the steps that will run beside this one, None where they cannot be seen, and ``tune`` the
+    number of tuning iterations.
     """
 
     if PYMC_6:
@@ -45,16 +58,16 @@ class ChainStep(BlockedStep):
         def setup_chain(self, rng, tune, draws):
             """Prepare for one chain."""
             super().setup_chain(rng, tune, draws)
-            self._begin_chain(_steps_beside(self))
+            self._begin_chain(_steps_beside(self), int(tune))
 
     else:
 
         def set_rng(self, rng):
             """Prepare for one chain."""
             super().set_rng(rng)
-            self._begin_chain(_steps_beside(self))
+            self._begin_chain(_steps_beside(self), _tuning_iterations())
 
-    def _begin_chain(self, steps):
+    def _begin_chain(self, steps, tune):
         pass
 
 

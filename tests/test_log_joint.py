@@ -7,13 +7,14 @@ import pytest
 from emissions import family_models as families
 from emissions.family_models import COUNTS, NUMBERS, SUCCESSES, TIMES, TRIALS, L, T
 from models import python_graphs
+from numba import njit
 from scipy import stats
 from scipy.special import expit, gammaln, multigammaln
 
 import pymc_dshdp as dshdp
 from pymc_dshdp.kernels.collapsed_transitions import Persistence, log_path_marginal
 from pymc_dshdp.kernels.counts import empty_counts, path_counts
-from pymc_dshdp.kernels.predictive import path_evidence
+from pymc_dshdp.kernels.predictive import include, log_predictive
 from pymc_dshdp.steps._common import PathReader
 from pymc_dshdp.steps.collapsed import find_complete
 from pymc_dshdp.steps.joint import JointDensity
@@ -230,6 +231,16 @@ def transitions(point, path=PATH, lengths=(T,)):
     base = np.tile(np.exp(point["hmm_alpha_log__"]) * point["hmm_beta"], (L + 1, 1))
     persistence = Persistence(np.full(L, phi * rho), np.full(L, (1.0 - phi) * rho), True)
     return log_path_marginal(counts, base, persistence)
+
+
+@njit
+def path_evidence(emission, states, out):
+    """Add up what the slot of each time's state, which has the times before, predicts of it."""
+    density = np.empty(1)
+    for t in range(states.shape[0]):
+        log_predictive(emission, t, states[t : t + 1], 1, False, density)
+        out[states[t]] += density[0]
+        include(emission, t, states[t])
 
 
 @pytest.mark.parametrize("name", ["mvnormal", "autoregression"])

@@ -7,7 +7,7 @@ import reference
 from models import COUNTS, python_graphs, sample
 
 import pymc_dshdp as dshdp
-from pymc_dshdp.steps.pilots import ROUNDS, best_of_pilots
+from pymc_dshdp.steps.pilots import EACH, Plan, best_of_pilots, cross_paths, plan_of
 from pymc_dshdp.steps.wide_starts import KINDS, standardised, wide_start
 
 
@@ -60,7 +60,7 @@ def test_dynamics_are_told_apart_where_levels_are_not():
 
 
 def test_the_best_is_kept():
-    """Fails if the lower half goes on, or scores are those of the first iterations."""
+    """Fails if the best is lost among crosses, or scores are those of the first iterations."""
     made = []
 
     def start(kind):
@@ -73,11 +73,37 @@ def test_the_best_is_kept():
     def evidence(point):
         return point["quality"] if point["age"] > 3 else -point["quality"]
 
-    best = best_of_pilots(start, iterate, evidence, np.random.default_rng(0))
+    def cross(one, two):
+        return {"quality": min(one["quality"], two["quality"]) - 1, "age": 0}
+
+    plan = Plan(9, 6)
+    best = best_of_pilots(start, iterate, dict, cross, evidence, plan, np.random.default_rng(0))
     assert best["quality"] == 6
-    assert best["age"] == sum(iterations for _, iterations in ROUNDS)
-    assert len(made) == ROUNDS[0][0]
+    assert best["age"] == EACH
+    assert len(made) == 9
     assert set(made) == set(KINDS)
+
+    def better(one, two):
+        return {"quality": max(one["quality"], two["quality"]) + 1, "age": 0}
+
+    best = best_of_pilots(start, iterate, dict, better, evidence, plan, np.random.default_rng(0))
+    assert best["quality"] > 8
+
+
+def test_pilots_are_a_third_of_tuning():
+    assert plan_of(119) is None
+    for tune in (120, 300, 1_000):
+        plan = plan_of(tune)
+        assert 0.25 * tune <= EACH * (plan.starts + plan.crosses) <= tune / 3
+    assert plan_of(100_000) == plan_of(10_000)
+
+
+def test_cells_of_two_paths():
+    """Times that are together in both stay together; numbers are those of the first path."""
+    one = np.array([2, 2, 2, 2, 0, 0, 0, 0])
+    two = np.array([0, 0, 0, 1, 1, 1, 2, 2])
+    np.testing.assert_array_equal(cross_paths(one, two, 4), [2, 2, 2, 3, 0, 0, 1, 1])
+    np.testing.assert_array_equal(cross_paths(one, two, 3), [2, 2, 2, 2, 0, 0, 1, 1])
 
 
 def test_entropy_of_the_path():
@@ -109,26 +135,29 @@ def test_entropy_of_the_path():
 
 
 def piloted(model, sampler=dshdp.WeakLimitFFBS, **kwargs):
-    """Sample with pilots."""
+    """Sample with as few tuning iterations as pilots are made for."""
     with model:
-        steps = [sampler([model["z"]], pilots=True), dshdp.GridRhoStep([model["z"]])]
-    return sample(model, step=steps, **{"draws": 8, "tune": 8, "chains": 4, **kwargs})
+        steps = [sampler([model["z"]]), dshdp.GridRhoStep([model["z"]])]
+    return sample(model, step=steps, **{"draws": 8, "tune": 120, "chains": 1, **kwargs})
+
+
+def said(idata):
+    return idata["sample_stats"]["piloted"].values
 
 
 def test_chains_say_how_they_were_started():
-    """Where a path is given, or tuning is off, there are none."""
-    said = piloted(conjugate(), chains=6)["sample_stats"]["piloted"].values
-    assert 0 < said[:, 0].sum() < 6
-    assert (said == said[:, :1]).all()
+    """One in four has a plain start; all have where a path is given, or tuning is short or off."""
+    found = said(piloted(conjugate(), chains=5))
+    assert found[:, 0].tolist() == [True, True, True, False, True]
+    assert (found == found[:, :1]).all()
     given = conjugate(length=30, initial_states=np.repeat([0, 1, 2], 10))
-    assert not piloted(given)["sample_stats"]["piloted"].values.any()
-    assert not piloted(conjugate(), tune=0)["sample_stats"]["piloted"].values.any()
-    assert not sample(conjugate(), draws=8, tune=8)["sample_stats"]["piloted"].values.any()
+    assert not said(piloted(given)).any()
+    assert not said(piloted(conjugate(), tune=0)).any()
+    assert not said(piloted(conjugate(), tune=60)).any()
 
 
 def test_both_samplers_have_pilots():
-    idata = piloted(conjugate(), dshdp.DSBlockGibbs)
-    assert idata["sample_stats"]["piloted"].values.any()
+    assert said(piloted(conjugate(), dshdp.DSBlockGibbs)).all()
 
 
 def test_what_is_known_stays():

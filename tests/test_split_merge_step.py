@@ -52,7 +52,7 @@ def test_the_point_is_that_of_the_statistic(made):
     """After acceptances too: states, weights and rows belong together."""
     model, step = made
     step.stop_tuning()
-    step.tried, step.work = 4, step.budget
+    step.n_proposals = 4.0
     moved = 0
     for point, stats in run(step, model.initial_point(), 150):
         moved += stats["splits"] + stats["merges"]
@@ -63,25 +63,20 @@ def test_the_point_is_that_of_the_statistic(made):
     assert moved > 3
 
 
-def test_the_number_of_proposals_is_set_by_their_work_and_stays(made):
-    model, step = made
-    step.tune, step.hold = True, 0
-    step.tried, step.work = 1, 20
+def test_the_number_of_proposals_follows_from_the_sizes():
+    """Never from a clock: 0.3 of an iteration's time by what both cost in operations."""
+    model, step = build()
+    step.hold = 0
+    assert step.n_proposals == pytest.approx(0.3 * (150_000 + 40 * L) / (120_000 + 4 * 40))
     draws = run(step, model.initial_point(), 60)
     proposals = sum(stats["proposals"] for _, stats in draws)
-    assert step.tried == 1 + proposals
-    assert step.work > 20 * step.tried  # so that fewer are made than one an iteration
-    assert 0 < proposals < 30
-    step.stop_tuning()
-    before = step.tried, step.work
-    run(step, draws[-1][0], 20)
-    assert (step.tried, step.work) == before
+    assert 8 < proposals < 40
 
 
 def test_restored_steps_repeat_themselves(made):
     model, step = made
     step.stop_tuning()
-    step.tried, step.work = 4, step.budget
+    step.n_proposals = 4.0
     point = run(step, model.initial_point(), 5)[-1][0]
     state = step.sampling_state
     once = run(step, point, 10)
@@ -105,7 +100,7 @@ def test_known_states_keep_their_times():
     known = {int(t): 2 for t in np.flatnonzero(KNOWN == 2)}
     model, step = build(known=known)
     step.stop_tuning()
-    step.tried, step.work = 10, step.budget
+    step.n_proposals = 10.0
     point = model.initial_point()
     for point, _ in run(step, point, 60):
         assert (point["z"][KNOWN == 2] == 2).all()

@@ -202,16 +202,16 @@ def test_how_long_states_are_held(model, quick):
         pm.Normal("y", 0.0, scale[z], observed=COUNTS)
         both = dshdp.WeakLimitFFBS([z])
         conjugate = dshdp.ConjugateStep([rate])
-    both._begin_chain([both, conjugate])
+    both._begin_chain([both, conjugate], 0)
     assert both.hold == HELD_ITERATIONS
     one = conjugate_model()
     with one:
         ffbs = dshdp.WeakLimitFFBS([one["z"]])
         conjugate = dshdp.ConjugateStep([one["rate"]])
     assert ffbs.hold == HELD_ITERATIONS
-    ffbs._begin_chain([ffbs, conjugate])
+    ffbs._begin_chain([ffbs, conjugate], 0)
     assert ffbs.hold == 1
-    ffbs._begin_chain([ffbs, pm.Slice([one["rate"]], model=one)])
+    ffbs._begin_chain([ffbs, pm.Slice([one["rate"]], model=one)], 0)
     assert ffbs.hold == HELD_ITERATIONS
     with model:
         assert dshdp.WeakLimitFFBS([model["z"]]).hold == 1

@@ -242,6 +242,20 @@ def test_chains_that_disagree_are_reported_and_left_out():
     assert "different segmentations" in str(found)
 
 
+def test_check_says_how_chains_were_started():
+    """And whether the plain ones got to where the others are; chain 2 is elsewhere."""
+
+    def said(piloted):
+        return " ".join(dshdp.check(divided_chains({"piloted": piloted})).notes)
+
+    piloted = np.ones((4, 150), bool)
+    assert "none plainly" in said(piloted)
+    for plain, words in ((3, "reached the same"), (2, "did not reach the same")):
+        found = said(piloted & (np.arange(4) != plain)[:, None])
+        assert f"[{plain}], started plainly, {words} segmentation" in found
+    assert "plainly" not in said(~piloted)
+
+
 def test_chains_are_ranked_by_the_joint_or_not_at_all():
     """Fails if they are ranked by the log marginal likelihood, which likes more states."""
     noise = np.random.default_rng(0).normal(size=(4, 150))

@@ -12,7 +12,7 @@ from pymc_dshdp._compat import group
 from pymc_dshdp.analysis.alignment import chain_message
 from pymc_dshdp.analysis.convergence import judge
 from pymc_dshdp.analysis.invariant import diagnostics, label_invariant
-from pymc_dshdp.analysis.modes import advice, table_of_modes
+from pymc_dshdp.analysis.modes import advice, starts, table_of_modes
 from pymc_dshdp.analysis.numbering import match_states
 from pymc_dshdp.analysis.report import Report, rounded, table
 from pymc_dshdp.analysis.result import element_labels, find_hidden, state_labels
@@ -179,6 +179,7 @@ def check(idata: Result, *, states: str | None = None, model: pm.Model | None = 
         )
     if len(names) == 1:
         notes.insert(0, "one chain cannot show whether others agree; sample at least 4")
+    notes += starts(stats, matching, names)
     labels = state_labels(group(idata, "posterior"), hidden)
     notes += _consensus_notes(matching, labels)
     model = pm.Model.get_context(error_if_none=False) if model is None else model

@@ -6,7 +6,7 @@ import pandas as pd
 
 from pymc_dshdp.analysis.invariant import statistic
 
-__all__ = ["advice", "table_of_modes"]
+__all__ = ["advice", "starts", "table_of_modes"]
 
 TOO_CLOSE = 3.0  # nats
 
@@ -84,6 +84,34 @@ def advice(modes):
         f"believe {n} of {n_chains} chains, {_listed([best['chains']])}: by their mean {by} the "
         f"others are {rest}"
     )
+
+
+def starts(stats, matching, names):
+    """Say in a line how the chains were started, and whether plain starts led to the same place.
+
+    Parameters
+    ----------
+    stats, matching, names
+        As of ``table_of_modes``.
+
+    Returns
+    -------
+    list of str
+        Empty where nothing is known of it, or no chain had pilots.
+    """
+    if "piloted" not in stats or len(names) == 1:
+        return []
+    piloted = np.asarray(stats["piloted"])[:, -1].astype(bool)
+    if not piloted.any():
+        return []
+    said = f"{_listed([names[piloted].tolist()])} were started from the best of many pilots"
+    if piloted.all():
+        return [f"chains {said}, none plainly"]
+    groups = matching.chains.groups
+    plain = names[~piloted].tolist()
+    alike = np.isin(groups[~piloted], groups[piloted])
+    there = "reached" if alike.all() else "did not reach"
+    return [f"chains {said}; {_listed([plain])}, started plainly, {there} the same segmentation"]
 
 
 def _listed(groups):

@@ -1,7 +1,7 @@
 """Linear-Gaussian tables and matrix-normal inverse-Wishart posteriors, batched over states."""
 
 import numpy as np
-from scipy.special import multigammaln
+from scipy.special import gammaln
 
 from pymc_dshdp.kernels.emissions_statistics import pooled_factors
 from pymc_dshdp.kernels.emissions_tables import squares_table
@@ -11,7 +11,9 @@ __all__ = [
     "gaussian_table",
     "log_regression_evidence",
     "lower_factor",
+    "prepared_prior",
     "prior_factor",
+    "typical_regression",
 ]
 
 
@@ -88,7 +90,13 @@ def lower_factor(rows):
     return np.ascontiguousarray((factors * signs[:, :, None]).transpose(0, 2, 1))
 
 
-def log_regression_evidence(visits, factors, prior, degrees, d):
+def prepared_prior(mean, columns, scale, degrees):
+    """[triangular factors of the prior's rows, n_0 - i for i < d] of each state."""
+    factors = np.linalg.qr(prior_factor(mean, columns, scale), mode="r")
+    return [factors, degrees[:, None] - np.arange(mean.shape[1])]
+
+
+def log_regression_evidence(moments, prior, degrees):
     r"""Log marginal likelihood of regressions with matrix-normal inverse-Wishart priors.
 
     With F_0 and F the factors of prior rows and of prior and data rows, in blocks of x and y,
@@ -98,28 +106,39 @@ def log_regression_evidence(visits, factors, prior, degrees, d):
 
     Parameters
     ----------
-    visits : ndarray of shape (L,)
-        n.
-    factors, prior : ndarray of shape (L, p + d, p + d)
-    degrees : ndarray of shape (L,)
-        n_0.
-    d : int
+    moments : (ndarray of shape (L,), ndarray of shape (L, p + d, p + d))
+        n, and factors of data rows.
+    prior, degrees : ndarray of shape (L, p + d, p + d), (L, d)
+        Of ``prepared_prior``.
 
     Returns
     -------
     ndarray of shape (L,)
     """
+    visits, factors = moments
+    d = degrees.shape[1]
     p = prior.shape[-1] - d
-    alike = np.all(prior == prior[:1])
-    upper = np.linalg.qr(prior[:1] if alike else prior, mode="r")
-    before = np.log(np.abs(np.diagonal(upper, axis1=1, axis2=2)))
-    after = np.diagonal(pooled_factors(factors, upper), axis1=1, axis2=2)
-    after = np.log(np.abs(after))
-    total = degrees + visits
-    out = multigammaln(0.5 * total, d) - multigammaln(0.5 * degrees, d)
+    pooled = pooled_factors(factors, prior)
+    before, after = (np.log(np.abs(np.diagonal(x, axis1=1, axis2=2))) for x in (prior, pooled))
+    half, n = 0.5 * degrees, degrees[:, 0]
+    out = (gammaln(half + 0.5 * visits[:, None]) - gammaln(half)).sum(axis=1)
     out -= 0.5 * visits * d * np.log(np.pi)
-    out += degrees * before[:, p:].sum(axis=1) - total * after[:, p:].sum(axis=1)
+    out += n * before[:, p:].sum(axis=1) - (n + visits) * after[:, p:].sum(axis=1)
     return out + d * (before[:, :p] - after[:, :p]).sum(axis=1)
+
+
+def typical_regression(moments, prior, degrees):
+    """(coefficients, covariance) of all states: M, and S over its degrees of freedom.
+
+    The arguments are those of ``log_regression_evidence``.
+    """
+    visits, factors = moments
+    r = pooled_factors(factors, prior)
+    p = r.shape[1] - degrees.shape[1]
+    coefficients = np.linalg.solve(r[:, :p, :p], r[:, :p, p:]).transpose(0, 2, 1)
+    rest = r[:, p:, p:]
+    scatter = rest.transpose(0, 2, 1) @ rest
+    return coefficients, scatter / (degrees[:, 0] + visits)[:, None, None]
 
 
 def draw_posterior(rng, factors, prior, degrees, d):

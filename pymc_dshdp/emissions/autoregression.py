@@ -25,11 +25,13 @@ from pymc_dshdp.emissions._gaussian import (
     gaussian_table,
     log_regression_evidence,
     lower_factor,
+    prepared_prior,
     prior_factor,
+    typical_regression,
 )
 from pymc_dshdp.emissions.base import Family, Parameter, register
 from pymc_dshdp.kernels.emissions_matrix import simulate_var
-from pymc_dshdp.kernels.emissions_statistics import triangular_statistics
+from pymc_dshdp.kernels.emissions_statistics import pooled_factors, triangular_statistics
 from pymc_dshdp.kernels.predictive_gaussian import regression
 
 __all__ = ["Autoregression", "SwitchingVARDist"]
@@ -189,6 +191,13 @@ class Autoregression(Family):
         active = data.active[part] - low
         return _Regression(high - low, active, data.y_and_x[part], data.x_and_y[part])
 
+    def select(self, data, times):
+        """Those among the time points that have all their predecessors."""
+        place = np.minimum(np.searchsorted(data.active, times), data.active.size - 1)
+        active = np.flatnonzero(data.active[place] == times)
+        rows = place[active]
+        return _Regression(len(times), active, data.y_and_x[rows], data.x_and_y[rows])
+
     def log_likelihoods(self, data, coefficients, covariances):
         """Squared whitened residuals and log determinants; 0 where y_t is given."""
         part = gaussian_table(data.y_and_x, coefficients[:, 0], covariances[:, 0])
@@ -221,12 +230,22 @@ class Autoregression(Family):
         draw = draw_posterior(rng, factors, prior, degrees + visits, mean.shape[1])
         return draw[0][:, None], packed_cholesky(draw[1])[:, None]
 
+    def pooled(self, one, two):
+        """Add up visits, and join the factors."""
+        return one[0] + two[0], pooled_factors(one[1][:, 0], two[1][:, 0])[:, None]
+
+    def prepare_prior(self, hyperparameters):
+        """Triangular factors."""
+        return prepared_prior(*(h[:, 0] for h in hyperparameters))
+
+    def plug_in(self, moments, hyperparameters):
+        """Mean coefficients, and a covariance."""
+        found = typical_regression([x[:, 0] for x in moments], *hyperparameters)
+        return tuple(x[:, None] for x in found)
+
     def log_evidence(self, moments, hyperparameters):
         """Matrix-t."""
-        visits, factors = (s[:, 0] for s in moments)
-        mean, columns, scale, degrees = (h[:, 0] for h in hyperparameters)
-        prior = prior_factor(mean, columns, scale)
-        return log_regression_evidence(visits, factors, prior, degrees, mean.shape[1])
+        return log_regression_evidence([x[:, 0] for x in moments], *hyperparameters)
 
     def collapse(self, data, others, hyperparameters):
         """Matrix-t: multivariate t given the regressors; times that are given have density 1."""

@@ -114,6 +114,15 @@ class Family:
             return tuple(self.rows(x, low, high) for x in data)
         return data[low:high] if isinstance(data, np.ndarray) else data
 
+    def select(self, data, times):
+        """Select some time points of prepared data, given by an array of indices.
+
+        Here the first axis of every array that was prepared is time.
+        """
+        if isinstance(data, tuple):
+            return tuple(self.select(x, times) for x in data)
+        return data[times] if isinstance(data, np.ndarray) else data
+
     def table_parameters(self, *parameters):
         """Graphs of what ``log_likelihoods`` needs, from graphs of the parameters at each state.
 
@@ -209,13 +218,36 @@ class Family:
         """
         return self.suff_stats(data, z, n_states)
 
+    def prepare_prior(self, hyperparameters):
+        """Compute once what ``log_evidence`` and ``plug_in`` need of the hyperparameters.
+
+        Returns a list of arrays with an axis of states first.
+        """
+        return hyperparameters
+
+    def pooled(self, one, two):
+        """Moments of the times of ``one`` and ``two`` together, state by state.
+
+        Both have an axis of states first, of which ``two`` may have one for all of ``one``.
+        """
+        return tuple(a + b for a, b in zip(one, two, strict=True))
+
+    def plug_in(self, moments, hyperparameters, *others):
+        """Parameters of ``log_likelihoods`` where each state is typical of what it has.
+
+        Any estimate that is finite for a state without data too; proposals look at it.
+        The arguments are those of ``log_evidence``.
+        """
+        raise NotImplementedError
+
     log_evidence = None
     """None, or a method that integrates the parameters out.
 
     ``log_evidence(moments, hyperparameters, *others)`` is the log marginal likelihood of what each
     state has, an array of shape (L,), 0 where a state has nothing. ``moments`` are as above,
-    ``hyperparameters`` arrays of shape (L, C, ...) and ``others`` the likelihood's other
-    parameters at each state, ``(L, C, *core)``. ``log_constant`` is left out."""
+    ``hyperparameters`` what ``prepare_prior`` made of arrays of shape (L, C, ...), and ``others``
+    the likelihood's other parameters at each state, ``(L, C, *core)``. ``log_constant`` is left
+    out. A family that has it has ``plug_in`` too."""
 
     # -- collapsed sweep --------------------------------------------------------------------
 

@@ -39,6 +39,12 @@ class _Successes(Family):
         a, b = (h + s for h, s in zip(hyperparameters, stats, strict=True))
         return (log_gamma(rng, a) - log_gamma(rng, b),)
 
+    def plug_in(self, moments, hyperparameters):
+        """Mean probabilities."""
+        a, b = (h + s for h, s in zip(hyperparameters, moments, strict=True))
+        total = np.log(a + b)
+        return np.log(a) - total, np.log(b) - total
+
     def log_evidence(self, moments, hyperparameters):
         """Beta functions."""
         weights, counts = np.stack(hyperparameters, axis=-1), np.stack(moments, axis=-1)

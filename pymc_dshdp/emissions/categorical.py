@@ -26,6 +26,12 @@ class _Categories(Family):
         """Log-gammas, whose normalised exponentials are Dir(concentration + counts)."""
         return (log_gamma(rng, hyperparameters[0] + stats[0]),)
 
+    def plug_in(self, moments, hyperparameters):
+        """Mean probabilities."""
+        weights = hyperparameters[0] + moments[0]
+        with np.errstate(divide="ignore"):
+            return (np.log(weights) - np.log(weights.sum(axis=-1, keepdims=True)),)
+
     def log_evidence(self, moments, hyperparameters):
         """Beta functions of the concentrations."""
         return log_dirichlet_evidence(hyperparameters[0], moments[0]).sum(axis=1)

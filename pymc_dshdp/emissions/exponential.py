@@ -64,6 +64,13 @@ class ExponentialGamma(Family):
         shape, rate = hyperparameters
         return (log_gamma(rng, shape + visits) - np.log(rate + total),)
 
+    def plug_in(self, moments, hyperparameters):
+        """Mean rates."""
+        visits, total = moments
+        shape, rate = hyperparameters
+        mean = (shape + visits) / (rate + total)
+        return -np.log(mean), mean
+
     def log_evidence(self, moments, hyperparameters):
         """Gamma functions of the posterior's shape and rate, less those of the prior's."""
         visits, total = moments

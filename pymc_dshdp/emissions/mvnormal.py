@@ -11,10 +11,16 @@ from pymc_dshdp.emissions._gaussian import (
     gaussian_table,
     log_regression_evidence,
     lower_factor,
+    prepared_prior,
     prior_factor,
+    typical_regression,
 )
 from pymc_dshdp.emissions.base import Family, Parameter, register
-from pymc_dshdp.kernels.emissions_statistics import state_sums, triangular_statistics
+from pymc_dshdp.kernels.emissions_statistics import (
+    pooled_factors,
+    state_sums,
+    triangular_statistics,
+)
 from pymc_dshdp.kernels.predictive_gaussian import regression, vector_mean
 
 __all__ = ["MvNormalIndependentMean", "MvNormalInverseWishart", "MvNormalMean"]
@@ -40,6 +46,11 @@ class _MvNormal(Family):
         """Time points low..high - 1; time is the second axis of the columns."""
         y, columns, centre = data
         return y[low:high], columns[:, low:high], centre
+
+    def select(self, data, times):
+        """Time is the second axis of the columns."""
+        y, columns, centre = data
+        return y[times], np.ascontiguousarray(columns[:, times]), centre
 
     def log_likelihoods(self, data, mean, covariance):
         """Squared whitened residuals and log determinants."""
@@ -90,6 +101,19 @@ class MvNormalMean(_MvNormal):
         full = np.broadcast_to(visits[:, None], mean.shape[:2])
         return full, mean, scatter.reshape(*mean.shape, mean.shape[-1])
 
+    def pooled(self, one, two):
+        """Scatter about the common mean."""
+        (n, x, scatter), (m, y, others) = one, two
+        total = np.maximum(n + m, 1.0)
+        mean = (n[..., None] * x + m[..., None] * y) / total[..., None]
+        gap = (x - y) * np.sqrt(n * m / total)[..., None]
+        return n + m, mean, scatter + others + gap[..., None] * gap[..., None, :]
+
+    def plug_in(self, moments, hyperparameters, noise):
+        """Mean, and the covariance as it is."""
+        mean, covariance = hyperparameters
+        return _typical_mean(moments, mean, covariance, noise), noise
+
     def log_evidence(self, moments, hyperparameters, noise):
         """Multivariate normal."""
         mean, covariance = hyperparameters
@@ -113,6 +137,12 @@ class MvNormalIndependentMean(MvNormalMean):
         precision = scale[..., None] ** -2.0 * np.eye(scale.shape[-1])
         return (_draw_mean(rng, stats, mean, precision),)
 
+    def plug_in(self, moments, hyperparameters, noise):
+        """Mean, and the covariance as it is."""
+        mean, scale = hyperparameters
+        covariance = scale[..., None] ** 2.0 * np.eye(scale.shape[-1])
+        return _typical_mean(moments, mean, covariance, noise), noise
+
     def log_evidence(self, moments, hyperparameters, noise):
         """Multivariate normal."""
         mean, scale = hyperparameters
@@ -132,6 +162,14 @@ def _draw_mean(rng, stats, mean, prior_precision):
     half = np.linalg.solve(root, weighted[..., None])
     half += rng.standard_normal(half.shape)
     return np.linalg.solve(np.swapaxes(root, -1, -2), half)[..., 0]
+
+
+def _typical_mean(moments, mean, covariance, noise):
+    """Posterior mean: m + n S (n S + noise)^{-1} (centre - m)."""
+    visits, centre, _ = moments
+    spread = visits[..., None, None] * covariance
+    residual = np.where(visits[..., None] > 0.0, centre - mean, 0.0)[..., None]
+    return mean + (spread @ np.linalg.solve(spread + noise, residual))[..., 0]
 
 
 def _log_mean_evidence(moments, mean, covariance, noise):
@@ -200,12 +238,28 @@ class MvNormalInverseWishart(_MvNormal):
         draw = draw_posterior(rng, factors, prior, degrees + visits, mean.shape[1])
         return draw[0][:, None, :, 0], packed_cholesky(draw[1])[:, None]
 
+    def moments(self, data, z, n_states):
+        """(visits, triangular factor of the rows (1, y))."""
+        visits, factors = self.suff_stats(data, z, n_states)
+        return visits, pooled_factors(factors[:, 0], np.zeros_like(factors[:1, 0]))[:, None]
+
+    def pooled(self, one, two):
+        """Add up visits, and join the factors."""
+        return one[0] + two[0], pooled_factors(one[1][:, 0], two[1][:, 0])[:, None]
+
+    def prepare_prior(self, hyperparameters):
+        """Triangular factors."""
+        mean, count, scale, degrees = (h[:, 0] for h in hyperparameters)
+        return prepared_prior(mean[..., None], 1.0 / count[:, None, None], scale, degrees)
+
+    def plug_in(self, moments, hyperparameters):
+        """Mean, and a covariance."""
+        mean, covariance = typical_regression([x[:, 0] for x in moments], *hyperparameters)
+        return mean[:, None, :, 0], covariance[:, None]
+
     def log_evidence(self, moments, hyperparameters):
         """Multivariate t."""
-        visits, factors = (s[:, 0] for s in moments)
-        mean, count, scale, degrees = (h[:, 0] for h in hyperparameters)
-        prior = prior_factor(mean[..., None], 1.0 / count[:, None, None], scale)
-        return log_regression_evidence(visits, factors, prior, degrees, mean.shape[1])
+        return log_regression_evidence([x[:, 0] for x in moments], *hyperparameters)
 
     def collapse(self, data, others, hyperparameters):
         """Multivariate t."""

@@ -44,6 +44,13 @@ class _Normal(Family):
         full = np.broadcast_to(visits[:, None], sums.shape)
         return full, sums / np.maximum(full, 1.0), squares
 
+    def pooled(self, one, two):
+        """Squared deviations from the common mean."""
+        (n, x, squares), (m, y, others) = one, two
+        total = np.maximum(n + m, 1.0)
+        between = n * m / total * (x - y) ** 2
+        return n + m, (n * x + m * y) / total, squares + others + between
+
 
 @register
 class NormalMean(_Normal):
@@ -68,6 +75,14 @@ class NormalMean(_Normal):
         total = scale**-2.0 + precision
         centre = (mean * scale**-2.0 + weighted) / total
         return (centre + rng.standard_normal(centre.shape) / np.sqrt(total),)
+
+    def plug_in(self, moments, hyperparameters, noise):
+        """Mean, and the scale as it is."""
+        visits, mean, _ = moments
+        location, scale = hyperparameters
+        precision = visits * noise**-2.0
+        total = scale**-2.0 + precision
+        return (location * scale**-2.0 + mean * precision) / total, noise
 
     def log_evidence(self, moments, hyperparameters, noise):
         """Use that the mean of n observations has variance s^2 + noise^2 / n."""
@@ -115,6 +130,13 @@ class NormalVariance(_NormalVariance):
         visits, squares = stats
         shape, scale = hyperparameters
         return (np.log(scale + 0.5 * squares) - log_gamma(rng, shape + 0.5 * visits),)
+
+    def plug_in(self, moments, hyperparameters, mean):
+        """Mean as it is, and the scale of the mean precision."""
+        visits, centre, squares = moments
+        shape, scale = hyperparameters
+        squares = squares + visits * (centre - mean) ** 2
+        return mean, np.sqrt((scale + 0.5 * squares) / (shape + 0.5 * visits))
 
     def log_evidence(self, moments, hyperparameters, mean):
         """Student t, given the mean."""
@@ -185,6 +207,14 @@ class NormalInverseGamma(_NormalVariance):
         spread = np.exp(0.5 * log_variance) / np.sqrt(total)
         mean = (count * location + visits * centre) / total
         return mean + rng.standard_normal(mean.shape) * spread, log_variance
+
+    def plug_in(self, moments, hyperparameters):
+        """Mean, and the scale of the mean precision."""
+        visits, centre, squares = moments
+        location, count, shape, scale = hyperparameters
+        squares = squares + count * visits / (count + visits) * (centre - location) ** 2
+        spread = np.sqrt((scale + 0.5 * squares) / (shape + 0.5 * visits))
+        return (count * location + visits * centre) / (count + visits), spread
 
     def log_evidence(self, moments, hyperparameters):
         """Student t."""

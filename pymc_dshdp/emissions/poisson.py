@@ -61,6 +61,13 @@ class PoissonGamma(Family):
         shape, rate = hyperparameters
         return (log_gamma(rng, shape + total) - np.log(rate + visits),)
 
+    def plug_in(self, moments, hyperparameters):
+        """Mean rates."""
+        total, visits = moments
+        shape, rate = hyperparameters
+        mean = (shape + total) / (rate + visits)
+        return np.log(mean), mean
+
     def log_evidence(self, moments, hyperparameters):
         """Gamma functions of the posterior's shape and rate, less those of the prior's."""
         total, visits = moments

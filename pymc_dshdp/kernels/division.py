@@ -1,8 +1,7 @@
-"""Divisions of a set of times in two: a launch by hard EM, and one forward-backward pass.
+"""Divisions of a set of times in two: what a launch begins with, and a forward-backward pass.
 
-A set S of times is divided between two slots of an emission, one that holds the anchor i and one
-that holds j. All that the launch looks at is (S, i, j, y), in the order of time, so that it is the
-same whichever division S has at present. Side 0 is that of i, side 1 that of j.
+A set S of times is divided in two sides, side 0 with the anchor i and side 1 with j. All that a
+launch looks at is (S, i, j, y), so that it is the same whichever division S has at present.
 """
 
 import math
@@ -11,10 +10,6 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from pymc_dshdp.kernels.predictive import include_time, log_densities, restore
-
-PASSES = 5
-NEAR = 2  # times around an anchor that the launch begins with
 DRAW, GIVEN, MODE = 0, 1, 2
 
 
@@ -83,13 +78,34 @@ def divide(launch, how, uniforms, path):
 
 
 @njit(cache=True, nogil=True)
-def _empty(emission, blank, slots):
-    for k in slots:
-        restore(emission, blank, k)
+def linked_times(times, first):
+    """Whether the time before each time of S, in the same sequence, is in S too."""
+    linked = np.zeros(times.shape[0], np.bool_)
+    for x in range(1, times.shape[0]):
+        linked[x] = times[x] == times[x - 1] + 1 and not first[times[x]]
+    return linked
 
 
 @njit(cache=True, nogil=True)
-def _chain(launch, path):
+def surroundings(times, i, j, reach, stride):
+    """Sides of the times around i and j, by which is nearer; -1 elsewhere, and where both are.
+
+    Around each anchor are the times within ``reach`` strides of it, ``stride`` apart.
+    """
+    sides = np.full(times.shape[0], -1)
+    for x in range(times.shape[0]):
+        to_i, to_j = abs(times[x] - i), abs(times[x] - j)
+        near_i = to_i <= reach * stride and to_i % stride == 0
+        near_j = to_j <= reach * stride and to_j % stride == 0
+        if near_i and (not near_j or to_i < to_j):
+            sides[x] = 0
+        elif near_j and (not near_i or to_j < to_i):
+            sides[x] = 1
+    return sides
+
+
+@njit(cache=True, nogil=True)
+def fit_chain(launch, path):
     """Set the probabilities to stay and to begin from a path, one to one before any count."""
     stays, leaves, begins = np.ones(2), np.ones(2), np.ones(2)
     for x in range(path.shape[0]):
@@ -102,70 +118,3 @@ def _chain(launch, path):
             begins[path[x]] += 1.0
     launch.stay[:] = stays / (stays + leaves)
     launch.share[:] = begins / begins.sum()
-
-
-@njit(cache=True, nogil=True)
-def prepare_launch(emission, blank, times, first, i, j, slots):
-    """Fit the two sides to S by hard EM from the surroundings of i and j.
-
-    Parameters
-    ----------
-    emission, blank : NamedTuple
-        Emissions of ``kernels.predictive``; the two slots are emptied, and hold a division of S
-        after the call. ``blank`` has nothing included.
-    times : ndarray of int, shape (n,)
-        S, ascending.
-    first : ndarray of bool, shape (T,)
-        Beginnings of sequences.
-    i, j : int
-        Anchors, among the times.
-    slots : ndarray of int, shape (2,)
-        Of side 0 and side 1.
-    """
-    n = times.shape[0]
-    linked = np.zeros(n, np.bool_)
-    for x in range(1, n):
-        linked[x] = times[x] == times[x - 1] + 1 and not first[times[x]]
-    launch = Launch(np.empty(n), linked, np.full(2, 0.9), np.full(2, 0.5))
-    _empty(emission, blank, slots)
-    side = np.full(n, -1)
-    for x in range(n):
-        to_i, to_j = abs(times[x] - i), abs(times[x] - j)
-        if min(to_i, to_j) <= NEAR and to_i != to_j:
-            side[x] = int(to_j < to_i)
-            include_time(emission, times[x], slots[side[x]])
-    path, density = np.empty(n, np.int64), np.empty(2)
-    for count in range(PASSES):
-        for x in range(n):
-            log_densities(emission, times[x], slots, density)
-            launch.gain[x] = 0.0
-            if density[0] != density[1]:
-                launch.gain[x] = density[1] - density[0]
-            if times[x] == i:
-                launch.gain[x] = -np.inf
-            elif times[x] == j:
-                launch.gain[x] = np.inf
-        if count == PASSES - 1:
-            break
-        divide(launch, MODE, launch.gain, path)
-        if (path == side).all():
-            break
-        side[:] = path
-        _empty(emission, blank, slots)
-        for x in range(n):
-            include_time(emission, times[x], slots[side[x]])
-        _chain(launch, side)
-    return launch
-
-
-@njit(cache=True, nogil=True)
-def division_evidence(emission, blank, times, path, slots):
-    """Log marginal likelihoods of the two sides of a division, which the slots hold afterwards."""
-    out, density = np.zeros(2), np.empty(1)
-    _empty(emission, blank, slots)
-    for x in range(times.shape[0]):
-        side = path[x]
-        log_densities(emission, times[x], slots[side : side + 1], density)
-        out[side] += density[0]
-        include_time(emission, times[x], slots[side])
-    return out

@@ -44,14 +44,6 @@ def exclude(emission, t, k):
     return _IMPLEMENTATIONS[type(emission)][2](emission, t, k)
 
 
-def restore(emission, blank, k):
-    """Empty slot k of an emission, in place; ``blank`` is the same emission, nothing included.
-
-    What the slot included must be in no slot, or be included anew.
-    """
-    return _IMPLEMENTATIONS[type(emission)][3](emission, blank, k)
-
-
 def implement(cls, log_density, change):
     """Say how an emission class answers.
 
@@ -80,18 +72,7 @@ def implement(cls, log_density, change):
     def exclude(emission, t, k):
         change(emission, t, k, -1.0)
 
-    def restore(emission, blank, k):
-        emission.slots[k] = blank.slots[k]
-        emission.totals[k] = blank.totals[k]
-
-    def restore_with_members(emission, blank, k):
-        emission.slots[k] = blank.slots[k]
-        emission.totals[k] = blank.totals[k]
-        head = emission.links.shape[1] - emission.totals.shape[0] + k
-        emission.links[:, head] = head
-
-    emptied = restore_with_members if "links" in cls._fields else restore
-    _register(cls, log_predictive, include, exclude, emptied)
+    _register(cls, log_predictive, include, exclude)
 
 
 def _register(cls, *functions):
@@ -118,11 +99,6 @@ def _exclude(emission, t, k):
     return _implementation(emission, 2)
 
 
-@overload(restore)
-def _restore(emission, blank, k):
-    return _implementation(emission, 3)
-
-
 class Table(NamedTuple):
     """Emission parameters are kept: nothing is integrated out, nothing summed.
 
@@ -145,33 +121,7 @@ def _table_unchanged(emission, t, k):
     pass
 
 
-_register(Table, _table_log_predictive, _table_unchanged, _table_unchanged, _table_unchanged)
-
-
-@njit(cache=True, nogil=True)
-def log_densities(emission, t, slots, out):
-    """Log-density of what was seen at t in each of some slots; compiled once for all loops."""
-    log_predictive(emission, t, slots, slots.shape[0], False, out)
-
-
-@njit(cache=True, nogil=True)
-def include_time(emission, t, k):
-    """Include t in slot k; compiled once for all loops."""
-    include(emission, t, k)
-
-
-@njit(cache=True, nogil=True)
-def path_evidence(emission, states, out):
-    """Include every time point in the slot of its state, and add up what the slot predicted of it.
-
-    ``out[k]`` becomes log p(y_t: z_t = k), the parameters integrated out, by the chain rule.
-    """
-    density = np.empty(1)
-    out[:] = 0.0
-    for t in range(states.shape[0]):
-        log_densities(emission, t, states[t : t + 1], density)
-        out[states[t]] += density[0]
-        include_time(emission, t, states[t])
+_register(Table, _table_log_predictive, _table_unchanged, _table_unchanged)
 
 
 @njit(cache=True, nogil=True)

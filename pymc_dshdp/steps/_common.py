@@ -76,6 +76,18 @@ def rehearse(method, step, start, **attributes):
     vars(step).update(kept)
 
 
+def chain_number(rng, alone):
+    """Find which chain a step's generator belongs to, among those that ``pm.sample`` spawned.
+
+    PyMC spawns a generator for each chain, and of that one for each step of several. Where it was
+    not spawned, 0.
+    """
+    sequence = getattr(rng.bit_generator, "seed_seq", None)
+    key = getattr(sequence, "spawn_key", ())
+    needed = 1 if alone else 2
+    return int(key[-needed]) if len(key) >= needed else 0
+
+
 class PathReader:
     """The hidden paths of one prior: values, lengths and pooled counts.
 

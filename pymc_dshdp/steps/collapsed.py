@@ -5,6 +5,7 @@ from pytensor.graph.traversal import ancestors
 
 from pymc_dshdp.kernels.predictive import Table, include_path
 from pymc_dshdp.likelihood.conjugate import ConjugateTerm, NotConjugate, find_conjugate
+from pymc_dshdp.likelihood.marginals import Marginals
 from pymc_dshdp.likelihood.table import terms_involving
 
 __all__ = ["CollapsedEmission", "KeptEmission", "find_collapsed", "find_complete"]
@@ -84,13 +85,17 @@ class CollapsedEmission(ConjugateTerm):
         with self.named_if_singular():
             return self._family.collapse(data, [_with_empty(x) for x in others], padded), alike
 
+    def marginals(self, point):
+        """Return ``Marginals`` of sets of times."""
+        hyperparameters, others = self._given(point)
+        prior = self._family.prepare_prior(hyperparameters)
+        return Marginals(self._family, self._likelihood.data(point), prior, others)
+
     def evidence(self, point, states):
         """Log marginal likelihoods of the times of each state, shape (L,)."""
-        hyperparameters, others = self._given(point)
-        data = self._likelihood.data(point)
         with self.named_if_singular():
-            moments = self._family.moments(data, states, self._likelihood.n_states)
-            return self._family.log_evidence(moments, hyperparameters, *others)
+            marginals, L = self.marginals(point), self._likelihood.n_states
+            return marginals.evidence(marginals.moments(states, L), slice(None))
 
     def log_constant(self, point):
         """Terms of the log-density that the evidence leaves out."""

@@ -214,7 +214,7 @@ class DSBlockGibbs(StatesStep):
         *,
         collapse: Literal["auto", False] = "auto",
         scan: Literal["sequential", "random"] = "sequential",
-        pilots: bool = False,
+        pilots: bool = True,
         model: pm.Model | None = None,
         rng: RandomSource = None,
         initial_point: Point | None = None,
@@ -254,6 +254,8 @@ class DSBlockGibbs(StatesStep):
             occupied += n_occupied
             full |= prior.truncated and n_occupied == prior.n_states
         point = self._missing.draw(point, self.rng)
+        if not hold and self.pilots:
+            point = self._improve_if_due(point)
         self.held += hold
         stats = dict(zip(("moved", "births", "deaths"), changes.tolist(), strict=True))
         stats |= {"n_occupied": occupied, "log_joint": self._log_joint(point)}

@@ -1,9 +1,11 @@
-"""Pilots: short runs from starts of many kinds; the one that promises most goes on as the chain.
+"""Pilots: short runs from starts of many kinds and crosses of them; the best becomes the chain.
 
 A chain that has settled in one mode does not leave it within thousands of iterations where several
 states have to change together, whatever kernel moves it; and no kind of start reaches the best mode
-every time. So a chain draws a population of starts, runs each for a few iterations, drops the lower
-half, and goes on until one is left. Its rank is the evidence of the mode that it is in,
+every time. So a chain runs a population of starts for a few iterations each, merging and splitting
+greedily, and then crosses: times that are in one state in both of two paths stay together, and the
+cells are merged as long as that helps. What is right in either of them survives. A child that is
+better than the worst of the population takes its place. Rank is the evidence of a mode,
 
     log p(y | beta, alpha, rho) ~ log p(y, z | beta, alpha, rho) + H(z | y, theta, P),
 
@@ -11,23 +13,43 @@ the joint density of data and path with everything else integrated out, and the 
 This belongs to tuning: what follows leaves the posterior invariant from wherever it starts.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from pymc_dshdp.steps.wide_starts import KINDS
 
-__all__ = ["PILOT_ITERATIONS", "best_of_pilots"]
+__all__ = ["Plan", "best_of_pilots", "cross_paths", "plan_of"]
 
-ROUNDS = ((16, 5), (8, 8), (4, 16))
-"""Pilots that are run and iterations of each, round by round; the better half goes on."""
-
+SHARE = 3  # of the tuning iterations, one in so many for pilots
+EACH = 5  # iterations of a pilot
+FEWEST, MOST = 4, 12  # pilots from starts
 SCORED = 2
-"""Iterations at the end of a round over which the evidence is averaged."""
-
-PILOT_ITERATIONS = sum(size * iterations for size, iterations in ROUNDS)
+"""Iterations at the end of a pilot over which the evidence is averaged."""
 
 
-def best_of_pilots(start, iterate, evidence, rng):
-    """Run the population down to one.
+class Plan(NamedTuple):
+    """How many pilots run from starts, and from crosses."""
+
+    starts: int
+    crosses: int
+
+
+def plan_of(tune):
+    """Plan the pilots for so many tuning iterations; None where they are too few.
+
+    Pilots run a third of that in all: in iterations, not in seconds, so that a seed gives the same
+    draws on any machine.
+    """
+    pilots = tune // SHARE // EACH
+    if pilots < 2 * FEWEST:
+        return None
+    starts = min(MOST, 2 * pilots // 5)
+    return Plan(starts, min(pilots - starts, 4 * MOST))
+
+
+def best_of_pilots(start, iterate, improve, cross, evidence, plan, rng):
+    """Run the pilots.
 
     Parameters
     ----------
@@ -35,27 +57,55 @@ def best_of_pilots(start, iterate, evidence, rng):
         ``start(kind) -> point``, everything drawn given a starting path of that kind.
     iterate : callable
         ``iterate(point) -> point``, one iteration of the chain.
+    improve : callable
+        ``improve(point) -> point``, greedy merges and splits.
+    cross : callable
+        ``cross(point, other) -> point``.
     evidence : callable
         ``evidence(point) -> float``.
+    plan : Plan
     rng : numpy.random.Generator
 
     Returns
     -------
     dict
-        The point of the winner.
+        The point of the best.
     """
+
+    def run(point):
+        found = []
+        for iteration in range(EACH):
+            point = iterate(point)
+            if 2 * iteration == EACH - 1:
+                point = improve(point)
+            if iteration >= EACH - SCORED:
+                found.append(evidence(point))
+        return point, np.mean(found)
+
     kinds = rng.permutation(list(KINDS))
-    size, _ = ROUNDS[0]
-    population = [start(kinds[i % len(kinds)]) for i in range(size)]
-    for size, iterations in ROUNDS:
-        scores = np.empty(size)
-        for i in range(size):
-            found = []
-            for iteration in range(iterations):
-                population[i] = iterate(population[i])
-                if iteration >= iterations - SCORED:
-                    found.append(evidence(population[i]))
-            scores[i] = np.mean(found)
-        better = np.argsort(-scores, kind="stable")[: max(1, size // 2)]
-        population = [population[i] for i in better]
-    return population[0]
+    population = [run(start(kinds[i % len(kinds)])) for i in range(plan.starts)]
+    for _ in range(plan.crosses):
+        population.sort(key=lambda pilot: -pilot[1])
+        one = rng.integers(max(1, plan.starts // 2))
+        two = (one + rng.integers(1, plan.starts)) % plan.starts
+        child = run(cross(population[one][0], population[two][0]))
+        if child[1] > population[-1][1]:
+            population[-1] = child
+    return max(population, key=lambda pilot: pilot[1])[0]
+
+
+def cross_paths(path, other, n_states):
+    """Divide the states of a path by those of another.
+
+    The largest cell of each state keeps its number, the others take those that are free, large
+    ones first; what is left over stays where it was.
+    """
+    sizes = np.zeros((n_states, n_states), np.int64)
+    np.add.at(sizes, (path, other), 1)
+    number = np.repeat(np.arange(n_states)[:, None], n_states, axis=1)
+    sizes[np.arange(n_states), sizes.argmax(axis=1)] = 0
+    free = np.setdiff1d(np.arange(n_states), path)
+    cells = np.argsort(-sizes, axis=None, kind="stable")[: len(free)]
+    cells = cells[sizes.ravel()[cells] > 0]
+    number.ravel()[cells] = free[: len(cells)]
+    return number[path, other]

@@ -19,12 +19,12 @@ from pymc_dshdp.kernels.counts import occupied_states
 from pymc_dshdp.kernels.simulation import first_impossible_time
 from pymc_dshdp.likelihood.missing import MissingValues, is_missing_observation
 from pymc_dshdp.likelihood.table import LogLikelihoodTable, terms_involving
-from pymc_dshdp.steps._common import PathReader, select_priors
+from pymc_dshdp.steps._common import PathReader, chain_number, select_priors
 from pymc_dshdp.steps.conjugate import ConjugateStep
 from pymc_dshdp.steps.grid_rho import GridRhoStep
 from pymc_dshdp.steps.impossible import raise_impossible
 from pymc_dshdp.steps.joint import JointDensity
-from pymc_dshdp.steps.pilots import best_of_pilots
+from pymc_dshdp.steps.pilots import best_of_pilots, cross_paths, plan_of
 from pymc_dshdp.steps.split_merge import SplitMerge
 from pymc_dshdp.steps.starting import alike, default_path, initial_paths, possible_path
 from pymc_dshdp.transitions import find_transitions
@@ -34,7 +34,9 @@ __all__ = ["HELD_ITERATIONS", "PriorSampler", "StatesStep", "StatesStepState"]
 HELD_ITERATIONS = 50
 FULL_SHARE = 0.01
 FULL_DRAWS = 100
-PLAIN_SHARE = 0.25
+PLAIN = 4  # one chain in so many starts plainly
+SHORTEST_TUNING = 50  # iterations; below, a chain is not improved
+IMPROVED = (0.05, 0.2, 0.5, 0.8)  # of the tuning iterations
 
 
 @dataclass_state
@@ -48,6 +50,9 @@ class StatesStepState(StepMethodState):
     full: int
     warned: bool
     piloted: bool
+    tuned: int
+    n_tune: int
+    plain: bool
     pilots: bool = field(metadata={"frozen": True})
 
 
@@ -122,6 +127,19 @@ class PriorSampler:
         new = {}
         for i, path in found.items():
             value = self.paths.values[i]
+            new[value.name] = path.astype(value.dtype).reshape(point[value.name].shape)
+        return {**point, **new}
+
+    def cross(self, point, other):
+        """Divide the states of a point by those of another; see ``cross_paths``."""
+        names, known = [value.name for value in self.paths.values], self.paths.known
+        one, two = (np.concatenate([np.ravel(p[name]) for name in names]) for p in (point, other))
+        crossed = cross_paths(one, two, self.n_states)
+        new, low = {}, 0
+        for value, given in zip(self.paths.values, known, strict=True):
+            path = crossed[low : low + point[value.name].size]
+            low += path.size
+            path = path if given is None else np.where(given >= 0, given, path)
             new[value.name] = path.astype(value.dtype).reshape(point[value.name].shape)
         return {**point, **new}
 
@@ -218,7 +236,8 @@ class StatesStep(ChainStep):
         self.rng = get_random_generator(rng)
         self.tune = True
         self.held = self.draws = self.full = 0
-        self.warned = self.piloted = False
+        self.tuned = self.n_tune = 0
+        self.warned = self.piloted = self.plain = False
         self._beside = []
         self._emission_values = _emission_values(model, priors, self._missing.rvs)
         self._set_hold([self])
@@ -243,17 +262,18 @@ class StatesStep(ChainStep):
 
         One chain in four keeps a plain start, so that it means something if they agree.
         """
+        plan = plan_of(self.n_tune)
         able = self.hold == 1 and all(
             prior.joint.available and prior.starts_from_data(point) for prior in self._priors
         )
-        if self.pilots and able and self.rng.random() >= PLAIN_SHARE:
+        if self.pilots and plan is not None and able and not self.plain:
             self.piloted = True
-            return self._pilot(point)
+            return self._pilot(point, plan)
         for prior in self._priors:
             point = prior.start(point, self.rng)
         return point
 
-    def _pilot(self, point):
+    def _pilot(self, point, plan):
         def start(kind):
             new = point
             for prior in self._priors:
@@ -268,14 +288,38 @@ class StatesStep(ChainStep):
                 point, _ = step.step(point)
             return point
 
+        def cross(point, other):
+            for prior in self._priors:
+                if prior.split_merge.available:
+                    point, _ = prior.draw_transitions(prior.cross(point, other), self.rng)
+            return self._improve(point, splits=False)
+
         def evidence(point):
             entropy = sum(prior.path_entropy(point, self.rng) for prior in self._priors)
             return self._log_joint(point) + entropy
 
         held, self.held = self.held, self.hold  # iterations draw the paths
-        best = best_of_pilots(start, iterate, evidence, self.rng)
-        self.held = held
+        n_tune, self.n_tune = self.n_tune, 0
+        best = best_of_pilots(start, iterate, self._improve, cross, evidence, plan, self.rng)
+        self.held, self.n_tune, self.tuned = held, n_tune, 0
         return best
+
+    def _improve(self, point, splits=True):
+        """Merge, and split, states wherever that raises the joint density; for tuning alone."""
+        for prior in self._priors:
+            if prior.split_merge.available:
+                point = prior.split_merge.improve(point, self.rng, splits)
+        return point
+
+    def _improve_if_due(self, point):
+        """Improve the point at some of the tuning iterations; any rule is allowed there."""
+        if not self.tune:
+            return point
+        self.tuned += 1
+        due = self.n_tune >= SHORTEST_TUNING and any(
+            self.tuned == round(share * self.n_tune) for share in IMPROVED
+        )
+        return self._improve(point) if due else point
 
     def _log_joint(self, point):
         """Sum of the priors' ``JointDensity`` at a point."""
@@ -308,7 +352,9 @@ class StatesStep(ChainStep):
             return
         self.hold = 1 if self._emission_values <= drawn else HELD_ITERATIONS
 
-    def _begin_chain(self, steps):
+    def _begin_chain(self, steps, tune):
+        self.n_tune = tune
+        self.plain = chain_number(self.rng, alone=steps is None) % PLAIN == PLAIN - 1
         owned = {v.name for prior in self._priors for v in prior.exclusive}
         if steps is None:
             if self._others:

@@ -32,9 +32,9 @@ OWN_OPS = (
     SymmetricWeightsRV,
     TransitionRowsRV,
 )
-WORK_SHARE = 0.1  # densities that proposals look up, per entry of the table of log-likelihoods
-EXPECTED_PASSES = 6  # densities per time point that a proposal looks up, before any was made
-MOST_PROPOSALS = 100
+TIME_SHARE = 0.3  # of an iteration, for proposals
+ITERATION, PROPOSAL = 150_000, 120_000  # what both cost beside their times, in table entries
+PER_TIME = 4  # table entries that a proposal costs for each time
 OWN_ROLES = {"alpha", "gamma", "s", "sticky_phi"}
 
 
@@ -43,9 +43,13 @@ class WeakLimitFFBSState(StatesStepState):
     """Sampling state of ``WeakLimitFFBS``."""
 
     split_merge: bool = field(metadata={"frozen": True})
-    tried: int
-    work: int
     threads: int = field(metadata={"frozen": True})
+
+
+def _proposals(prior):
+    """Find how many proposals take 0.3 of an iteration's time, from the sizes alone."""
+    iteration = ITERATION + prior.n_times * prior.n_states
+    return TIME_SHARE * iteration / (PROPOSAL + PER_TIME * prior.n_times)
 
 
 class WeakLimitFFBS(StatesStep):
@@ -62,13 +66,15 @@ class WeakLimitFFBS(StatesStep):
     (see ``LogLikelihoodTable``). Missing observations (PyMC's ``y_unobserved`` of a masked array)
     are summed out of it and redrawn given the states.
 
-    With ``split_merge=True`` states are then split in two and merged by Metropolis proposals in
+    States are then split in two and merged by Metropolis proposals in
     which emission parameters, rows, kappa and the :math:`w_t` are integrated out; where one is
     accepted, all of these are drawn given the new states, kappa and the emission parameters too,
     which other steps own (see ``kernels.split_merge``). They take segmentations apart that no
     single draw of the path can leave. States of ``known`` times are left alone. Proposals are made
     where emission parameters are all conjugate (the statistic ``log_joint`` is not NaN), for
-    priors with one states variable, but not for ``FixedTransitions``.
+    priors with one states variable, but not for ``FixedTransitions``. While tuning, at four times,
+    states are also merged and split wherever that raises ``log_joint``, if tuning takes at least 50
+    iterations.
 
     ``pm.sample()`` chooses this step by itself. The self-persistence variables belong to
     ``GridRhoStep``, emission parameters to PyMC's own steps.
@@ -83,15 +89,15 @@ class WeakLimitFFBS(StatesStep):
         not depend on it to the last bit. More than one is for chains that run one after the
         other (``cores=1``); else the chains have the cores.
     split_merge : bool
-        Whether to make proposals of splits and merges; default False. Their number follows from
-        what they cost: while tuning it is set such that they look up about a tenth as many
-        densities as the table of log-likelihoods has, in counts, not in seconds, so that a seed
-        gives the same draws on any machine; then it stays.
+        Whether to make proposals of splits and merges; default True. Their number follows from
+        the numbers of times and states alone, such that they take about 30% of an iteration's
+        time: never from a clock, so that a seed gives the same draws on any machine.
     pilots : bool
         Whether tuning begins with short runs from starts of many kinds, of which the one with the
-        most evidence becomes the chain (see ``steps.pilots``); default False. They take as long
-        as some 250 iterations. Three chains in four have them, where ``log_joint`` is known and
-        no starting path is given.
+        most evidence becomes the chain (see ``steps.pilots``); default True. They have a third of
+        the number of tuning iterations, in addition to these, and are left out where tuning takes
+        fewer than 120. Three chains in four have them, where ``log_joint`` is known and no
+        starting path is given.
     model : pymc.Model, optional
     rng : optional
 
@@ -148,8 +154,8 @@ class WeakLimitFFBS(StatesStep):
         vars: Sequence[Tensor],
         *,
         threads: int = 1,
-        split_merge: bool = False,
-        pilots: bool = False,
+        split_merge: bool = True,
+        pilots: bool = True,
         model: pm.Model | None = None,
         rng: RandomSource = None,
         initial_point: Point | None = None,
@@ -165,19 +171,15 @@ class WeakLimitFFBS(StatesStep):
         self.split_merge, self.pilots = bool(split_merge), bool(pilots)
         start = self._prepare(vars, model, rng, initial_point, blocked)
         moving = [prior for prior in self._priors if prior.split_merge.available]
-        times = sum(prior.n_times for prior in moving)
-        self.budget = WORK_SHARE * sum(prior.n_times * prior.n_states for prior in moving)
-        self.tried, self.work = 1, max(1, EXPECTED_PASSES * times)
+        self.n_proposals = sum(_proposals(prior) for prior in moving) / max(1, len(moving))
         rehearse(WeakLimitFFBS.step, self, start, hold=0, threads=1)  # no threads before a fork
+        if self.split_merge:
+            for prior in moving:
+                prior.split_merge.rehearse(start)
 
     def _split_and_merge(self, point):
-        """Make proposals for every prior that takes them: (point, statistics).
-
-        Their number follows, while tuning, from the work that one has cost so far, in densities
-        looked up: never from a clock, so that a seed gives the same draws on any machine.
-        """
-        wanted = self.budget * self.tried / self.work
-        n = min(int(wanted + self.rng.random()), MOST_PROPOSALS)
+        """Make proposals for every prior that takes them: (point, statistics)."""
+        n = int(self.n_proposals + self.rng.random())
         splits = merges = proposals = 0
         log_joint = 0.0
         for prior in self._priors:
@@ -189,9 +191,6 @@ class WeakLimitFFBS(StatesStep):
             splits += moves.splits
             merges += moves.merges
             proposals += n
-            if self.tune:
-                self.tried += n
-                self.work += moves.work
         return point, {
             "splits": splits,
             "merges": merges,
@@ -215,9 +214,10 @@ class WeakLimitFFBS(StatesStep):
             total += log_marginal
             full |= prior.truncated and n_occupied == prior.n_states
         point = self._missing.draw(point, self.rng)
-        if hold or not self.split_merge or self.budget == 0.0:
+        if hold or not self.split_merge or self.n_proposals == 0.0:
             moved = {"splits": 0, "merges": 0, "proposals": 0, "log_joint": self._log_joint(point)}
         else:
+            point = self._improve_if_due(point)
             point, moved = self._split_and_merge(point)
         self.held += hold
         stats = {

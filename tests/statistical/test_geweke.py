@@ -36,7 +36,7 @@ def test_joint_distribution_with_splits_and_merges(name):
     """Three proposals in each sweep."""
     setup = Setup(by_name(name), seed_of("split and merge", by_name(name)))
     step = setup.steps[0]
-    step.split_merge, step.tried, step.work = True, 3, step.budget
+    step.n_proposals = 3.0
     assert_invariant(setup, 20_000)
 
 
