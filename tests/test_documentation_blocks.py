@@ -108,3 +108,12 @@ def test_links():
         for link in re.findall(r"\]\(([^)#\s]+)", page.read_text()):
             if not link.startswith("http"):
                 assert (page.parent / link).exists(), f"{page.name}: {link}"
+
+
+def test_every_public_name_is_in_the_reference():
+    """Fails if a name at the top level is missing from docs/api.md, or is used in no example."""
+    text = (ROOT / "docs" / "api.md").read_text()
+    examples = text + (ROOT / "docs" / "storage.md").read_text()
+    for name in set(dshdp.__all__) - {"datasets"}:
+        assert f"   {name}\n" in text, name
+        assert f"dshdp.{name}(" in examples, name

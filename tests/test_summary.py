@@ -326,6 +326,16 @@ def test_levels_that_differ_are_not_called_short():
     assert verdict.apart == ["q0"] and verdict.short == ["slow"]
 
 
+def test_an_infinite_r_hat_is_no_rate():
+    """Fails, with an overflow, if half chains that are constant want infinitely many draws."""
+    halves = np.repeat([[8.0, 7.0], [8.0, 8.0]], 6, axis=1)
+    draws = xr.Dataset({"n_occupied": (("chain", "draw"), halves)})
+    found = diagnostics(draws)
+    assert np.isinf(found["r_hat"]).all()
+    verdict = judge(found, draws, 1)
+    assert verdict.short == ["n_occupied"] and 0 < verdict.more < 10_000
+
+
 def test_each_problem_has_its_advice():
     """Fails if any of these is missed: apart, few draws, truncation, divergences, parameters."""
     groups, described = dressed(

@@ -85,6 +85,9 @@ def judge(table, draws, quantities):
     least = rest[["ess_bulk", "ess_tail"]].min(axis=1)
     by_ess = WANTED_ESS * chains / least
     by_r_hat = (rest["r_hat"] ** 2 - 1.0) / (limit**2 - 1.0)
+    # Half chains that are constant each by itself, at different values, have an infinite R-hat,
+    # which knows no rate: the effective sizes do.
+    by_r_hat = by_r_hat.replace(np.inf, 0.0)
     wanted = np.maximum(by_ess.fillna(0.0), by_r_hat.fillna(0.0))
     wanted = wanted[(least < LEAST_ESS * chains) | (rest["r_hat"] > limit)]
     wanted = wanted.sort_values(ascending=False)
