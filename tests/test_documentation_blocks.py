@@ -25,7 +25,7 @@ CONTINUES = re.compile(r"<!-- continues (\S+) -->")
 FENCE = re.compile(r"^ *```(\S*)", re.MULTILINE)
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 QUICK = {"README.md", "docs/install.md"}
-SHORT = {"draws": 12, "tune": 8, "chains": 2, "progressbar": False, "compile_kwargs": FAST}
+SHORT = {"draws": 24, "tune": 8, "chains": 2, "progressbar": False, "compile_kwargs": FAST}
 
 
 def blocks(page):
@@ -72,7 +72,7 @@ def shortly(monkeypatch, tmp_path):
     matplotlib.use(backend)
 
 
-# Chains of a dozen draws disagree, reach the truncation and diverge, and PyMC imputes aloud.
+# Chains of two dozen draws disagree, reach the truncation and diverge, and PyMC imputes aloud.
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("page", list(cases()))
 def test_blocks(page, shortly):
