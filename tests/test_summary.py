@@ -331,7 +331,7 @@ def test_an_infinite_r_hat_is_no_rate():
     halves = np.repeat([[8.0, 7.0], [8.0, 8.0]], 6, axis=1)
     draws = xr.Dataset({"n_occupied": (("chain", "draw"), halves)})
     found = diagnostics(draws)
-    assert np.isinf(found["r_hat"]).all()
+    assert (found["r_hat"] > 1e6).all()
     verdict = judge(found, draws, 1)
     assert verdict.short == ["n_occupied"] and 0 < verdict.more < 10_000
 

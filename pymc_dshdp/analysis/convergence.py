@@ -85,14 +85,21 @@ def judge(table, draws, quantities):
     least = rest[["ess_bulk", "ess_tail"]].min(axis=1)
     by_ess = WANTED_ESS * chains / least
     by_r_hat = (rest["r_hat"] ** 2 - 1.0) / (limit**2 - 1.0)
-    # Half chains that are constant each by itself, at different values, have an infinite R-hat,
-    # which knows no rate: the effective sizes do.
-    by_r_hat = by_r_hat.replace(np.inf, 0.0)
+    # R-hat of half chains that are constant is infinite but for rounding, and knows no rate: the
+    # effective sizes do.
+    by_r_hat[[name for name in rest.index if _constant_by_halves(draws[name])]] = 0.0
     wanted = np.maximum(by_ess.fillna(0.0), by_r_hat.fillna(0.0))
     wanted = wanted[(least < LEAST_ESS * chains) | (rest["r_hat"] > limit)]
     wanted = wanted.sort_values(ascending=False)
     more = 0 if wanted.empty else _rounded_up(n_draws * (wanted.iloc[0] - 1.0))
     return Verdict(apart, list(wanted.index), more, float(limit), LEAST_ESS * chains)
+
+
+def _constant_by_halves(draws):
+    """Whether each half of each chain has one value only."""
+    values = draws.transpose("chain", "draw").values
+    half = values.shape[1] // 2
+    return all(np.all(part == part[:, :1]) for part in (values[:, :half], values[:, -half:]))
 
 
 def _within_chains(draws):

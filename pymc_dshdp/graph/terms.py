@@ -8,7 +8,8 @@ from pymc_dshdp.graph.walks import as_tensor
 
 __all__ = ["densities", "log_densities"]
 
-_derived = WeakKeyDictionary()  # model: (what its log-density is made of, {variable: graph})
+# model: (what its log-density is made of, {variable: graph})
+_derived: WeakKeyDictionary = WeakKeyDictionary()
 
 
 def densities(model):
