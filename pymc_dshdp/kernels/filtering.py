@@ -7,6 +7,7 @@ import numpy as np
 from numba import njit
 
 from pymc_dshdp.kernels.chain import exact_stay_and_leave, fill_matrix, stay_and_leave
+from pymc_dshdp.kernels.lanes import lanes_of
 from pymc_dshdp.kernels.log_messages import filter_by_logarithms
 from pymc_dshdp.kernels.simd import (
     TALL,
@@ -97,32 +98,6 @@ def _reached(current, low, high, active):
                 n += 1
                 break
     return n
-
-
-@njit(cache=True, nogil=True)
-def _lanes(lengths):
-    """Divide the sequences into up to four runs of about equal numbers of time points.
-
-    Returns
-    -------
-    first : ndarray of shape (lanes + 1,)
-        First sequence of each lane, and their number.
-    start : ndarray of shape (lanes + 1,)
-        First time point of each lane, and T.
-    """
-    N = lengths.shape[0]
-    n_lanes = min(N, TALL)
-    first = np.full(n_lanes + 1, N)
-    start = np.full(n_lanes + 1, lengths.sum())
-    first[0] = start[0] = 0
-    share = lengths.sum() / n_lanes
-    lane, t = 1, 0
-    for n in range(N):
-        if lane < n_lanes and n >= lane and (t >= lane * share or N - n == n_lanes - lane):
-            first[lane], start[lane] = n, t
-            lane += 1
-        t += lengths[n]
-    return first, start
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -218,7 +193,7 @@ def filter_rows(
     log_marginal = np.zeros(N)
     impossible = np.full(N, -1)
     given, logarithms = logarithms, logarithms.copy()
-    first, start = _lanes(lengths)
+    first, start = lanes_of(lengths)
     n_lanes = first.shape[0] - 1
     weights = np.empty((n_lanes, columns))
     predicted = np.zeros((TALL, columns))
