@@ -1,7 +1,8 @@
 """Divisions of a set of times in two: what a launch begins with, and a forward-backward pass.
 
 A set S of times is divided in two sides, side 0 with the anchor i and side 1 with j. All that a
-launch looks at is (S, i, j, y), so that it is the same whichever division S has at present.
+launch looks at is (S, i, j, y) and the path outside S, so that it is the same whichever division S
+has at present.
 """
 
 import math
@@ -84,6 +85,40 @@ def linked_times(times, first):
     for x in range(1, times.shape[0]):
         linked[x] = times[x] == times[x - 1] + 1 and not first[times[x]]
     return linked
+
+
+@njit(cache=True, nogil=True)
+def contexts(states, first, times, n_states):
+    """Find the states before and after each time of S, outside S in the same sequence; else L.
+
+    Returns
+    -------
+    ndarray of int64, shape (2, n)
+    """
+    n, T = times.shape[0], states.shape[0]
+    out = np.full((2, n), n_states)
+    for x in range(n):
+        t = times[x]
+        if not first[t] and (x == 0 or times[x - 1] != t - 1):
+            out[0, x] = states[t - 1]
+        if t + 1 < T and not first[t + 1] and (x + 1 == n or times[x + 1] != t + 1):
+            out[1, x] = states[t + 1]
+    return out
+
+
+@njit(cache=True, nogil=True)
+def add_context(gain, around, sides, n_states):
+    """Add to the gains what the states before and after say, by their shares on each side."""
+    for which in range(2):
+        shares = np.full((2, n_states + 1), 0.5)
+        for x in range(sides.shape[0]):
+            if sides[x] >= 0:
+                shares[sides[x], around[which, x]] += 1.0
+        for x in range(sides.shape[0]):
+            k = around[which, x]
+            if k < n_states:
+                gain[x] += math.log(shares[1, k] / shares[1].sum())
+                gain[x] -= math.log(shares[0, k] / shares[0].sum())
 
 
 @njit(cache=True, nogil=True)

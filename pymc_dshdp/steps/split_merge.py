@@ -11,6 +11,8 @@ from pymc_dshdp.kernels.division import (
     GIVEN,
     MODE,
     Launch,
+    add_context,
+    contexts,
     divide,
     fit_chain,
     linked_times,
@@ -68,11 +70,12 @@ class Configuration:
         self.evidence = marginals.evidence(self.moments, slice(None))
 
     def launch(self, marginals, times, i, j, slots, beginning):
-        """Fit a two-state chain to S by hard EM; a function of S, i, j and the data alone."""
+        """Fit a two-state chain to S by hard EM; it looks at S, i, j, y and the path outside S."""
         reach, stride, stay = BEGINNINGS[beginning]
         n = len(times)
         linked = linked_times(times, self.path.first)
         launch = Launch(np.zeros(n), linked, np.full(2, stay), np.full(2, 0.5))
+        around = contexts(self.path.states, self.path.first, times, self.n_states)
         sides = surroundings(times, i, j, reach, stride)
         at = np.searchsorted(times, [i, j])
         sides[at] = 0, 1
@@ -83,6 +86,7 @@ class Configuration:
             with np.errstate(invalid="ignore"):
                 gain = table[:, 1] - table[:, 0]
             launch.gain[:] = np.where(np.isnan(gain), 0.0, gain)
+            add_context(launch.gain, around, sides, self.n_states)
             launch.gain[at] = -np.inf, np.inf
             if count + 1 == PASSES:
                 break

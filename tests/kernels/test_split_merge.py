@@ -221,6 +221,30 @@ def test_improvements_raise_the_joint():
     assert joint() > before
 
 
+def test_what_is_read_forward_and_backward_is_two_states():
+    """ABCB over and over, from one state for each letter: only what is around B tells.
+
+    Fails if launches do not look at the states before and after.
+    """
+    n, L = 48, 6
+    path = np.tile([0, 1, 2, 1], n // 4)
+    y = np.array([1.0, 20.0, 60.0])[path][:, None]
+    counts = np.zeros((L + 1, L), np.int64)
+    path_counts(path, np.array([n]), counts)
+    family = PoissonGamma()
+    full = [np.full((L, 1), A), np.full((L, 1), B)]
+    marginals = Marginals(family, family.prepare(y, [], []), full, [])
+    first = np.arange(n) == 0
+    begun = Path(path.copy(), first, np.zeros(L, bool), counts, np.log(np.full(L, 1.0 / L)))
+    now = Configuration(marginals, begun, Prior(ALPHA, GAMMA, persistence("ds", L), False))
+    rng = np.random.default_rng(1)
+    for _ in range(10):
+        now.improve(rng)
+    states = now.path.states.reshape(-1, 4)
+    assert (states == states[0]).all()
+    assert len(set(states[0])) == 4
+
+
 def test_sticks_and_their_weights():
     """Also where weights underflow; the density in beta is that in v and its Jacobian."""
     logit = np.array([3.0, -900.0, 0.5, 40.0])
