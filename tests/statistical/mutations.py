@@ -376,7 +376,8 @@ MUTATIONS = {
     "scale-without-jacobian": Mutation(
         "the slice of a scale on its logarithm without the Jacobian",
         "likelihood/conditional.py",
-        (("jacobian=True", "jacobian=False"),),
+        (("[prior] = log_densities(model, [match.variable])",
+          "[prior] = model.logp(vars=[match.variable], jacobian=False, sum=False)"),),
         "tests/emissions/test_conditionals.py::test_density_of_each_element_is_the_models",
     ),
     "residuals-of-another-state": Mutation(

@@ -40,7 +40,11 @@ def test_selections_have_every_prior_sampler_and_layout(chosen):
     for i, levels in enumerate(LEVELS):
         if i != 3:
             assert {c[i] for c in chosen} == set(levels)
-    assert {c.family for c in SUBSET} == set(FAMILIES) - {"laplace"} | {"bernoulli", "normal-scale"}
+    assert {c.family for c in SUBSET} == set(FAMILIES) - {"laplace"} | {
+        "bernoulli",
+        "logistic",
+        "normal-scale",
+    }
     assert set(SUBSET_CALIBRATED) <= set(CALIBRATED)
     assert len(CALIBRATED) == 12
     assert {c.weights for c in BESIDE if not c.refine} == {"weak-limit", "stick-breaking"}
