@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from pymc_dshdp.kernels.chain import Transitions, transition_matrix
+from pymc_dshdp.kernels.chain import NO_INDEX, Transitions, transition_matrix
 from pymc_dshdp.kernels.counts import path_counts
 from pymc_dshdp.kernels.messages import draw_paths
 from pymc_dshdp.kernels.persistence import accept_persistence, propose_persistence
@@ -209,7 +209,7 @@ def successive_conditional(
             for t in range(T):
                 log_likelihoods[t] = -0.5 * (y[t] - theta) ** 2
         pi_bar = np.ascontiguousarray(rows[1:])
-        transitions = Transitions(kappa_logit.reshape(1, -1), pi_bar[None])
+        transitions = Transitions(kappa_logit.reshape(1, -1), pi_bar[None], NO_INDEX)
         z = draw_paths(log_likelihoods, rows[0], transitions, None, lengths, rng.random(T)).states
         counts = np.zeros((L + 1, L), np.int64)
         path_counts(z, lengths, counts)
