@@ -23,6 +23,7 @@ T, A, B = 6, 1.5, 0.4
 Y = np.array([[0.0], [1.0], [4.0], [3.0], [0.0], [5.0]])
 ALPHA, GAMMA = 1.8, 1.3
 MOVES, BATCHES = 4, 40
+COMMON = 0.0125
 PRIORS = {"ds": (0.9, 0.6, True), "sticky": (2.0, 1.8, True), "hdp": (0.0, 1.0, False),
           "given": (0.55, 0.45, False)}  # fmt: skip
 
@@ -147,15 +148,21 @@ def start(prior, L, lengths, sticks, pinned=(), states=(0,) * T):
 
 
 def z_scores(case, rounds, seed=3):
-    """Of each path that has some probability, the rest together, and the numbers of states."""
+    """Of the more probable paths and partitions, the rest together, and the numbers of states.
+
+    Rarer ones come in bursts, of which the batches that have none show nothing.
+    """
     seen, splits, merges = run(np.random.default_rng(seed), BATCHES, rounds, *start(*case))
     assert min(splits, merges) > 0.02 * rounds * BATCHES
     p = exact(*case)
     found = seen / (rounds * MOVES)
     occupied = np.array([len(set(path)) for path in all_paths(case[1], T)])
-    common = p > 0.5 / rounds
+    common = p > COMMON
     groups = [common & (np.arange(len(p)) == i) for i in np.flatnonzero(common)]
     groups += [~common, *(occupied == k for k in range(1, case[1] + 1))]
+    names = [canonical(path) for path in all_paths(case[1], T)]
+    partitions = [np.array([name == one for name in names]) for one in dict.fromkeys(names)]
+    groups += [one for one in partitions if p[one].sum() > 4.0 / rounds]
     shares = np.array([found[:, g].sum(axis=1) for g in groups])
     expected = np.array([p[g].sum() for g in groups])
     error = shares.std(axis=1, ddof=1) / np.sqrt(BATCHES)
