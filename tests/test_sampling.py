@@ -113,13 +113,11 @@ def rho_pair():
 
 
 WEAK, STICKS = "weak-limit", "stick-breaking"
-PRIORS = [
-    (default, WEAK), (default, STICKS), (gamma_lognormal, WEAK), (alpha_half_normal, WEAK),
-    (phi_narrow, WEAK), (eta_fixed, WEAK), (kappa_beta, WEAK), (kappa_fixed, WEAK),
-]  # fmt: skip
+PRIORS = [(default, WEAK), (default, STICKS), (alpha_half_normal, WEAK), (kappa_beta, WEAK)]
 SLOW_PRIORS = [
-    (gamma_lognormal, STICKS), (alpha_exponential, WEAK), (alpha_hierarchical, WEAK),
-    (gamma_hierarchical_scale, WEAK), (phi_beta, WEAK), (eta_uniform, WEAK),
+    (gamma_lognormal, WEAK), (gamma_lognormal, STICKS), (alpha_exponential, WEAK),
+    (alpha_hierarchical, WEAK), (gamma_hierarchical_scale, WEAK), (phi_narrow, WEAK),
+    (phi_beta, WEAK), (eta_fixed, WEAK), (eta_uniform, WEAK), (kappa_fixed, WEAK),
     (kappa_logit_normal, WEAK), (rho_pair, WEAK),
 ]  # fmt: skip
 POSITIVE = (
