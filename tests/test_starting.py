@@ -53,3 +53,18 @@ def test_recordings_are_segmented_together():
 def test_states_of_one_series_are_not():
     """Two chains behind one series; fails if they begin with the same path."""
     assert any(not np.array_equal(one, two) for one, two in starts(rats(together=True), 4))
+
+
+@pytest.mark.parametrize("states", [2, 4])
+def test_a_constant_path_is_kept(states):
+    """Of initvals: all in one state, whichever. Fails if the last one is the sign for a default."""
+    with pm.Model() as model:
+        z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", n_states=states), lengths=[30, 10])
+        pm.Normal("y", z, 1.0, observed=np.repeat([0.0, 1.0], 20))
+        step = dshdp.WeakLimitFFBS([z])
+    [prior] = step._priors
+    for state in range(states):
+        given = {**model.initial_point(), "z": np.full(40, state)}
+        assert not prior.starts_from_data(given)
+        np.testing.assert_array_equal(prior.start(given, np.random.default_rng(0))["z"], state)
+    assert prior.starts_from_data(model.initial_point())

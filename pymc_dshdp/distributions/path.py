@@ -14,7 +14,7 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_dshdp.distributions._common import core, draw_over_batch
-from pymc_dshdp.kernels.simulation import last_possible_path, simulate_path
+from pymc_dshdp.kernels.simulation import MARK, MARKED, last_possible_path, simulate_path
 
 NOTHING_KNOWN = np.empty(0, "int8")
 SAME_MATRIX = np.empty(0, "int64")
@@ -134,8 +134,11 @@ class HiddenPath(Discrete):
 
     def support_point(rv, size, initial, pi_bar, kappa, index, lengths, known):
         """Return the starting value."""
-        # The last state throughout: the sign for the sampler to start from the data.
-        path = pt.zeros_like(rv) + (initial.shape[-1] - 1).astype(rv.dtype)
+        # The sign for the sampler to start from the data: see ``last_possible_path``.
+        lengths, last = core(lengths, 1), initial.shape[-1] - 1
+        within = pt.arange(rv.shape[-1]) - pt.repeat(pt.cumsum(lengths) - lengths, lengths)
+        mark = pt.as_tensor(MARK)[pt.minimum(within, MARKED)]
+        path = pt.zeros_like(rv) + pt.maximum(last - mark, 0).astype(rv.dtype)
         return path if _is_empty(known) else _with_known(known, path)
 
     def logp(value, initial, pi_bar, kappa, index, lengths, known):
@@ -187,7 +190,7 @@ class PossiblePath(HiddenPath):
 
 
 class LastPossiblePathRV(HiddenPathRV):
-    """The path that is always in the last state possible; nothing in it is random."""
+    """The path that ``last_possible_path`` finds; nothing in it is random."""
 
     name = "last_possible_path"
 

@@ -6,6 +6,12 @@ from numba import njit
 from pymc_dshdp.kernels.chain import at_time, transition_row
 from pymc_dshdp.kernels.messages import choose
 
+MARKED = 64  # times
+MARK = np.array([t.bit_count() % 2 for t in range(MARKED)] + [0])
+"""How far below the last possible state the default path is at the first times of a sequence, and
+at those after them: a pattern that nobody writes, so that no path of ``initvals`` is taken for it.
+"""
+
 
 @njit(cache=True, nogil=True)
 def simulate_path(rng, initial, pi_bar, kappa, index, lengths, known, out):
@@ -55,9 +61,8 @@ def _possible(pi_bar, kappa, j, k):
 def last_possible_path(initial, pi_bar, kappa, index, lengths, known, out):
     """Find the path that is in the last state possible at each time, in the order of time.
 
-    Where every transition is possible that is the last state throughout, but for states that are
-    known. The arguments are those of ``simulate_path``. Where what is known is impossible, so is
-    the path.
+    Where ``MARK`` says so it is in the last but one, if there is one. Known states are as known.
+    The arguments are those of ``simulate_path``. Where what is known is impossible, so is the path.
     """
     T, L = out.shape[0], initial.shape[0]
     varies, indexed = kappa.shape[0] > 1, index.shape[0] > 0
@@ -83,12 +88,15 @@ def last_possible_path(initial, pi_bar, kappa, index, lengths, known, out):
         for i in range(t, t + length):
             rows, row = pi_bar[index[i] if indexed else 0], kappa[i if varies else 0]
             out[i] = known[i] if known.shape[0] > 0 and known[i] >= 0 else L - 1
+            before, below = out[max(i - 1, 0)], MARK[min(i - t, MARKED)]
             for k in range(L - 1, -1, -1):
                 if not ahead[i if known.shape[0] > 0 else 0, k]:
                     continue
-                if initial[k] > 0.0 if i == t else _possible(rows, row, out[i - 1], k):
+                if initial[k] > 0.0 if i == t else _possible(rows, row, before, k):
                     out[i] = k
-                    break
+                    if below == 0:
+                        break
+                    below -= 1
         t += length
 
 

@@ -235,9 +235,10 @@ def HiddenStates(
     Use the result as an integer index: ``rate[z]`` has the shape of ``z``. The auxiliary w_t of the
     paper (persist or switch) is summed out.
 
-    Sampling starts from ``initvals[name]`` if that is given to ``pm.sample``, else (all states
-    equal to L - 1 are the sign for it) from ``initial_states``, else from a segmentation of the
-    data into clusters, drawn with the chain's own generator; see ``WeakLimitFFBS``.
+    Sampling starts from ``initvals[name]`` if that is given to ``pm.sample``, else from
+    ``initial_states``, else from a segmentation of the data into clusters, drawn with the chain's
+    own generator; see ``WeakLimitFFBS``. The sign for it is PyMC's initial value of the path, a
+    pattern of the last two states that nobody writes.
 
     Parameters
     ----------

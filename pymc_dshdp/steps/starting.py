@@ -9,7 +9,7 @@ from scipy.optimize import linear_sum_assignment
 
 from pymc_dshdp.distributions.path import NOTHING_KNOWN
 from pymc_dshdp.kernels.decoding import most_probable_path
-from pymc_dshdp.kernels.simulation import last_possible_path
+from pymc_dshdp.kernels.simulation import MARK, MARKED, last_possible_path
 from pymc_dshdp.steps.wide_starts import standardised, wide_start
 
 __all__ = ["alike", "default_path", "initial_paths", "possible_path"]
@@ -85,8 +85,8 @@ def _of_one_kind(one, two):
     )
 
 
-def default_path(start, transitions, lengths, known=None):
-    """Return the default initial value of ``HiddenStates``: in the last state that is possible.
+def default_path(start, transitions, lengths, constrained, known=None):
+    """Return the default initial value of ``HiddenStates``; see ``last_possible_path``.
 
     Parameters
     ----------
@@ -94,12 +94,18 @@ def default_path(start, transitions, lengths, known=None):
         pi_init.
     transitions : Transitions
     lengths : ndarray of shape (N,)
+    constrained : bool
+        Whether some transitions may be impossible by declaration.
     known : ndarray of shape (T,), optional
 
     Returns
     -------
     ndarray of shape (T,), int64
     """
+    if not constrained:
+        within = np.concatenate([np.arange(n) for n in lengths])
+        path = np.maximum(len(start) - 1 - MARK[np.minimum(within, MARKED)], 0)
+        return path if known is None else np.where(known >= 0, known, path)
     out = np.empty(lengths.sum(), np.int64)
     kappa = special.expit(transitions.kappa_logit)
     known = NOTHING_KNOWN if known is None else known

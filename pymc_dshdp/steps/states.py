@@ -87,10 +87,9 @@ class PriorSampler:
 
     def _is_default(self, i, point):
         path, known = np.ravel(point[self.paths.values[i].name]), self.tables[i].known
-        if self._constrained:
-            given = self.transition.transitions(point, self.tables[i].shape)
-            return np.array_equal(path, default_path(*given, self.paths.lengths[i], known))
-        return bool(np.all((path == self.n_states - 1) | (False if known is None else known >= 0)))
+        given = self.transition.transitions(point, self.tables[i].shape)
+        lengths = self.paths.lengths[i]
+        return np.array_equal(path, default_path(*given, lengths, self._constrained, known))
 
     def _refuse_impossible(self, i, point, path, what):
         """Raise if a path takes a transition, or begins in a state, of probability 0."""
