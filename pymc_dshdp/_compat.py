@@ -16,6 +16,14 @@ else:
     from pytensor.ifelse import IfElse  # noqa: F401
     from pytensor.tensor.rewriting.ofg import inline_ofg_node  # noqa: F401
 
+# What pm.sample knows the traces of a store by: nothing of these classes is used.
+try:
+    from pymc.backends import _ZarrChainBase as RecorderOfStore
+    from pymc.backends import _ZarrTraceBase as TraceOfStore
+except ImportError:
+    from pymc.sampling.mcmc import ZarrChain as RecorderOfStore  # noqa: F401
+    from pymc.sampling.mcmc import ZarrTrace as TraceOfStore  # noqa: F401
+
 
 def _steps_beside(step):
     """All steps of the outermost compound that is setting up a chain with this one.

@@ -96,7 +96,7 @@ def test_the_run_goes_on(rats, result, tmp_path):
         **quiet,
     )
     assert group(longer, "posterior").sizes["draw"] == 15
-    pytest.importorskip("zarr", "2.18")
+    pytest.importorskip("zarr", "3.1")
     sample(rats, draws=6, tune=12, trace=dshdp.ZarrTrace(tmp_path / "run"))
     whole = dshdp.continue_sampling(tmp_path / "run", model=rats, draws=6, **quiet)
     found = group(whole, "posterior")

@@ -209,6 +209,56 @@ def test_store_keeps_labels_and_is_not_overwritten(tmp_path):
         dshdp.ZarrTrace(tmp_path / "other", draws_per_chunk=0)
 
 
+def test_chunks_are_those_that_zarr_writes(small, tmp_path):
+    """Fails if the last chunk, which is not full, is cut, or if other programs read other draws."""
+    model, make = small
+    path = tmp_path / "run.zarr"
+    trace = dshdp.ZarrTrace(path, draws_per_chunk=4)
+    run(model, make, 6, tune=3, trace=trace)
+    for name in ("rate", "z", "hmm_pi_bar"):
+        array = trace.root["posterior"][name]
+        written = array[...]
+        files = {file: file.read_bytes() for file in (path / "posterior" / name).glob("c.*")}
+        array[...] = written
+        assert files == {file: file.read_bytes() for file in files} and len(files) == 2 * 2
+    found = xr.open_zarr(path, group="posterior", consolidated=False).load()
+    expected = group(trace.to_inferencedata(), "posterior")
+    xr.testing.assert_equal(found.assign_coords(expected.coords), expected)
+    with pytest.raises(ValueError, match="has the draws of an earlier pm.sample"):
+        run(model, make, 6, trace=trace)
+
+
+def test_a_damaged_chunk_is_named(small, tmp_path):
+    """Fails if bytes that are not those written are read as draws."""
+    model, make = small
+    path = tmp_path / "run.zarr"
+    run(model, make, 3, tune=0, trace=dshdp.ZarrTrace(path))
+    chunk = path / "posterior" / "rate" / "c.1.0.0"
+    whole = chunk.read_bytes()
+    for harmed in (whole[:-3], b"", whole[:-1] + bytes([whole[-1] ^ 1])):
+        chunk.write_bytes(harmed)
+        with pytest.raises(ValueError, match="is damaged: 'posterior/rate' cannot be read"):
+            dshdp.ZarrTrace.open(path).to_inferencedata()
+    with pytest.raises(ValueError, match="run.zarr' is damaged: 'posterior/rate' cannot be read"):
+        go_on(model, make, path, 3)
+
+
+def test_stores_that_cannot_be_opened(tmp_path):
+    zarr = pytest.importorskip("zarr")
+    old = tmp_path / "old.zarr"
+    zarr.open_group(old, mode="w", zarr_format=2).create_group("posterior")
+    with pytest.raises(ValueError, match=r"old.zarr' is in zarr's format 2, .* xarray.open_zarr\("):
+        dshdp.ZarrTrace.open(old)
+    other = tmp_path / "other.zarr"
+    zarr.open_group(other, mode="w", zarr_format=3)
+    with pytest.raises(FileNotFoundError, match="other.zarr' is not the store of a run begun with"):
+        dshdp.ZarrTrace.open(other)
+    begun = tmp_path / "begun.zarr"
+    dshdp.ZarrTrace(begun)
+    with pytest.raises(ValueError, match="begun.zarr' is not complete: its run was killed before"):
+        dshdp.ZarrTrace.open(begun)
+
+
 # -- from a result ------------------------------------------------------------------------------
 
 
@@ -291,7 +341,7 @@ def test_a_damaged_store_goes_on_from_the_last_whole_position(small, tmp_path):
     model, make = small
     path = tmp_path / "run.zarr"
     run(model, make, 6, trace=dshdp.ZarrTrace(path, draws_per_chunk=2))
-    copies = sorted((path / "_sampling_state").glob("position.0.*"), key=os.path.getmtime)
+    copies = sorted((path / "_sampling_state").glob("position.0.?"), key=os.path.getmtime)
     copies[-1].write_bytes(copies[-1].read_bytes()[:100])
     assert_equal_results(go_on(model, make, path, 3), run(model, make, 9))
     for copy in copies:

@@ -335,14 +335,13 @@ def _run_in_processes(step, trace, chains, positions, tune, draws, cores, progre
     work = step, trace, positions, tune, draws
     if context.get_start_method() != "fork":
         work = cloudpickle.dumps(work)
-    done = trace.root["_sampling_state"]["draw_idx"]
     with ProcessPoolExecutor(
         min(cores, len(chains)), context, initializer=_receive, initargs=(work,)
     ) as pool:
         waiting = {pool.submit(_run_received, chain) for chain in chains}
         while waiting:
             finished, waiting = wait(waiting, POLL_SECONDS)
-            for chain, number in enumerate(done[:]):
+            for chain, number in enumerate(trace.iterations()):
                 progress.update(chain, int(number))
             for future in finished:
                 future.result()
