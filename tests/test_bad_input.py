@@ -98,8 +98,8 @@ def test_hyperparameters_of_wrong_type_or_shape(role):
 
 def test_unknown_arguments_and_weights():
     with pm.Model():
-        with pytest.raises(TypeError, match="concentration"):
-            dshdp.DSHDP("hmm", n_states=3, concentration=2.0)
+        with pytest.raises(TypeError, match="kappa0"):
+            dshdp.DSHDP("hmm", n_states=3, kappa0=2.0)
     with pm.Model(), pytest.raises(ValueError, match=parts("weights", "weak-limit", "'sticky'")):
         dshdp.DSHDP("hmm", n_states=3, weights="sticky")
 

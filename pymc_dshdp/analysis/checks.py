@@ -276,7 +276,7 @@ def _aligned_parameters(idata, hidden, matching):
     before = matching.label_before[agreeing][:, :, kept]
     posterior = group(idata, "posterior")
     labels = state_labels(posterior, hidden)
-    ours = hidden.record.own("beta", "pi_init", "pi_bar", "matrices")
+    ours = hidden.record.own("active", "beta", "pi_init", "pi_bar", "matrices")
     out = {}
     for name, variable in posterior.items():
         if name in ours or not {"chain", "draw", hidden.dim} <= set(variable.dims):

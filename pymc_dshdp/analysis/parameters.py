@@ -16,7 +16,7 @@ def state_parameters(posterior, hidden):
 
     Elements that are the same in all draws, or not finite in some, tell nothing and are left out.
     """
-    columns, own = [], hidden.record.own("beta", "pi_init")
+    columns, own = [], hidden.record.own("active", "beta", "pi_init")
     for name, variable in posterior.items():
         weights = name in own or f"{hidden.dim}_to" in variable.dims
         if weights or variable.dtype.kind not in "fiu":

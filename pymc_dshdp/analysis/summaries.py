@@ -37,6 +37,9 @@ class Summary(Report):
     ----------
     occupied : pandas.DataFrame
         Posterior ``probability`` of each number of occupied states.
+    active : pandas.DataFrame
+        Posterior ``probability`` of each number of active states, occupied or not, of a mixture of
+        finite mixtures; empty where the prior is no such.
     states : pandas.DataFrame
         A row for each state that some draw occupies: ``in_use``, the share of draws that occupy
         it; ``occupancy``, its share of all time points over all draws, and its interval;
@@ -66,6 +69,7 @@ class Summary(Report):
     """
 
     occupied: pd.DataFrame
+    active: pd.DataFrame
     states: pd.DataFrame
     transitions: pd.DataFrame
     parameters: pd.DataFrame
@@ -89,10 +93,13 @@ class Summary(Report):
             f"chain{'s' * (chains > 1)} of {draws:,} draws; intervals of probability "
             f"{self.prob:g}\n"
         )
-        share = self.occupied["probability"]
-        share = share[share >= 0.005]
-        bars = pd.DataFrame({"probability": [f"{p:.2f} {'#' * round(40 * p)}" for p in share]})
-        yield from table(bars.set_index(share.index), "Occupied states", options, justify="left")
+        for counts, title in ((self.occupied, "Occupied states"), (self.active, "Active states")):
+            share = counts["probability"]
+            share = share[share >= 0.005]
+            if share.empty:
+                continue
+            bars = pd.DataFrame({"probability": [f"{p:.2f} {'#' * round(40 * p)}" for p in share]})
+            yield from table(bars.set_index(share.index), title, options, justify="left")
         if self.is_truncation:
             advice = "; raise n_states" if self.truncated > 0.01 else ""
             yield Text(
@@ -187,11 +194,11 @@ def summary(idata: Result, *, states: str | None = None, prob: float | None = No
     coordinate = state_labels(posterior, hidden)
     main = np.flatnonzero(occupied.mean(axis=0) >= 0.5)
     ever = np.flatnonzero(occupied.any(axis=0))
-    number_occupied = np.bincount(occupied.sum(axis=1), minlength=1)
-    counts = pd.DataFrame({"probability": number_occupied / len(paths)})
-    counts.index.name = "states"
+    numbers = hidden.record.own("n_active") & set(posterior)
+    active = [posterior[name].values.ravel() for name in numbers]
     return Summary(
-        occupied=counts[counts["probability"] > 0],
+        occupied=_shares_of_numbers(occupied.sum(axis=1)),
+        active=_shares_of_numbers(np.concatenate([np.empty(0, int), *active])),
         states=_states_frame(prior, sizes, visits, ever, coordinate[ever], level),
         transitions=transitions_frame(prior, occupied, main, coordinate[main], level),
         parameters=_parameters_frame(posterior, hidden, prior, occupied, main, coordinate, level),
@@ -203,6 +210,13 @@ def summary(idata: Result, *, states: str | None = None, prob: float | None = No
         prob=prob,
         shape=(*hidden.z.shape[:2], len(hidden.lengths), paths.shape[1]),
     )
+
+
+def _shares_of_numbers(numbers):
+    """Tabulate the share of each number that occurs."""
+    found, counts = np.unique(numbers, return_counts=True)
+    share = counts / max(1, len(numbers))
+    return pd.DataFrame({"probability": share}, index=pd.Index(found, name="states"))
 
 
 def central_levels(prob):
@@ -285,7 +299,7 @@ def transitions_frame(prior, occupied, main, labels, level):
 
 def _parameters_frame(posterior, hidden, prior, occupied, main, coordinate, level):
     rows, keys = [], []
-    own = hidden.record.own("beta", "kappa", "pi_init", "pi_bar", "matrices")
+    own = hidden.record.own("active", "beta", "kappa", "pi_init", "pi_bar", "matrices")
     for name, variable in posterior.items():
         if name in own or hidden.dim not in variable.dims:
             continue

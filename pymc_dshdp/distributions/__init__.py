@@ -5,6 +5,12 @@ parameters of 1e-100 are ordinary here (see ``kernels/random.py``); and a coordi
 underflowed to exactly 0 is left out of the log-density, which would otherwise be infinite.
 """
 
+from pymc_dshdp.distributions.finite_mixture import (
+    ActiveStates,
+    ActiveStatesRV,
+    ActiveWeights,
+    ActiveWeightsRV,
+)
 from pymc_dshdp.distributions.path import HiddenPath, HiddenPathRV, PossiblePath, PossiblePathRV
 from pymc_dshdp.distributions.persistence import (
     SelfPersistence,
@@ -23,6 +29,10 @@ from pymc_dshdp.distributions.weights import (
 )
 
 __all__ = [
+    "ActiveStates",
+    "ActiveStatesRV",
+    "ActiveWeights",
+    "ActiveWeightsRV",
     "HiddenPath",
     "HiddenPathRV",
     "PossiblePath",

@@ -19,13 +19,16 @@ class Prior(NamedTuple):
     alpha, gamma : float
     persistence : Persistence
     sticks : bool
-        Whether beta was made by stick-breaking, rather than Dir(gamma / L).
+        Whether beta was made by stick-breaking.
+    each : float
+        Dirichlet parameter of each weight where it was not, gamma / L say; 1 where it was.
     """
 
     alpha: float
     gamma: float
     persistence: Persistence
     sticks: bool
+    each: float
 
 
 @njit(cache=True, nogil=True)
@@ -154,7 +157,7 @@ def log_beta_function(x, y):
 @njit(cache=True, nogil=True)
 def draw_share(rng, log_beta, tables_a, tables_b, a, b, prior):
     """Draw log weights of a and b: their sum stays, the share ~ Beta(g + tables)."""
-    g = 1.0 if prior.sticks else prior.gamma / log_beta.shape[0]
+    g = prior.each
     log_a, log_b = log_beta_draw(rng, g + tables_a, g + tables_b)
     top = max(log_beta[a], log_beta[b])
     log_sum = top + math.log(math.exp(log_beta[a] - top) + math.exp(log_beta[b] - top))
@@ -167,10 +170,10 @@ def draw_share(rng, log_beta, tables_a, tables_b, a, b, prior):
 def log_weight_ratio(log_beta, tables_a, tables_b, a, b, prior):
     """Log p(beta | gamma) less the log-density of ``draw_share``, up to a constant.
 
-    With Dir(gamma / L) the powers gamma / L - 1 of the prior cancel those of the draw, so that
+    With Dir(g, ..., g) the powers g - 1 of the prior cancel those of the draw, so that
     weights that have underflowed to 0 do no harm where there are no tables.
     """
-    g = 1.0 if prior.sticks else prior.gamma / log_beta.shape[0]
+    g = prior.each
     top = max(log_beta[a], log_beta[b])
     log_sum = top + math.log(math.exp(log_beta[a] - top) + math.exp(log_beta[b] - top))
     out = log_beta_function(g + tables_a, g + tables_b)

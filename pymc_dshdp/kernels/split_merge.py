@@ -12,6 +12,9 @@ with p(z | ...) of ``collapsed_transitions``. A proposal chooses a time i, in st
 * *merge*: a state b with probability s(b | a), that rises with m(a and b together) / m(b), and a
   time j of b with probability r(j | i, times of b); S are the times of a and b.
 
+Which states are active, and their number, stay as they are: of a finite mixture the E empty states
+are the active ones, and b is one of them after a merge.
+
 r(j | i, X) is uniform over X with probability 1/2, and over those of X that are near i otherwise. A
 split divides S by a draw of ``division.divide``, of probability q, with i in a and j in b. The
 weight of both, beta_a + beta_b, stays; the share of a is drawn from a Beta distribution whose
@@ -57,6 +60,8 @@ class Path(NamedTuple):
         States of known times.
     counts : ndarray of int64, shape (L + 1, L)
     log_beta : ndarray of shape (L,)
+    active : ndarray of bool, shape (L,)
+        States whose weight is not 0 by declaration.
     """
 
     states: np.ndarray
@@ -64,6 +69,7 @@ class Path(NamedTuple):
     pinned: np.ndarray
     counts: np.ndarray
     log_beta: np.ndarray
+    active: np.ndarray
 
 
 def partner_probabilities(gains):
@@ -191,3 +197,4 @@ def accept(path, proposal, weighing):
         path.states[times[x]] = b if split and sides[x] == 1 else a
     path.counts[:] = weighing.counts
     path.log_beta[:] = weighing.log_beta
+    path.active[b] = True  # as it was, but where an improvement while tuning activates it

@@ -111,12 +111,37 @@ def _prior_draws(idata, model, names):
     return {name: prior[name].values.ravel() for name in names if name in prior}
 
 
-def plot_occupied(idata: Result, *, states: str | None = None, ax: Axes | None = None) -> Axes:
+def _numbers_before(idata, model, states, n_states):
+    """Numbers of occupied states in draws of the prior, where they can be had; else None."""
+    if model is not None:
+        paths = pm.draw(model[states], draws=PRIOR_DRAWS // 4, random_seed=0)
+    elif "prior" in idata and states in group(idata, "prior"):
+        paths = group(idata, "prior")[states].values
+        paths = paths.reshape(paths.shape[0] * paths.shape[1], -1)
+    else:
+        return None
+    sizes, _ = occupancies(np.ascontiguousarray(paths.reshape(len(paths), -1)), n_states)
+    return (sizes > 0).sum(axis=1)
+
+
+def plot_occupied(
+    idata: Result,
+    *,
+    model: pm.Model | None = None,
+    states: str | None = None,
+    ax: Axes | None = None,
+) -> Axes:
     """Draw the number of occupied states of every draw, by chain, and its distribution.
+
+    At the side the posterior of that number is bars, and its prior an outline; of a mixture of
+    finite mixtures the posterior of the number of active states is a line of dots.
 
     Parameters
     ----------
     idata : arviz.InferenceData or xarray.DataTree
+    model : pymc.Model, optional
+        Where to draw the prior from; default: the group ``prior`` of the result, and no prior
+        where there is none.
     states : str, optional
         The hidden-state variable, where there are several.
     ax : matplotlib.axes.Axes, optional
@@ -146,8 +171,25 @@ def plot_occupied(idata: Result, *, states: str | None = None, ax: Axes | None =
     numbers = np.arange(low, high + 1)
     share = [(occupied == k).mean() for k in numbers]
     side.barh(numbers, share, height=0.8, color="0.6")
+    every, top = np.arange(hidden.n_states + 1), max(share)
+    before = _numbers_before(idata, model, hidden.name, hidden.n_states)
+    if before is not None:
+        outline = [(before == k).mean() for k in every]
+        edges = np.append(every, len(every)) - 0.5
+        side.stairs(
+            outline, edges, orientation="horizontal", color=COLOURS[5], lw=1.0, label="prior"
+        )
+        top = max(top, *outline[low : high + 1])
+    for name in hidden.record.own("n_active") & set(group(idata, "posterior")):
+        active = group(idata, "posterior")[name].values
+        dots = [(active == k).mean() for k in every]
+        side.plot(dots, every, ".:", color="black", ms=3, lw=0.7, label="active")
+        top = max(top, *dots[low : high + 1])
+    if side.get_legend_handles_labels()[0]:
+        side.legend(frameon=False, fontsize=6, loc="upper right", borderaxespad=0.1)
+    side.set_xlim(0, 1.05 * top)
     side.tick_params(labelleft=False)
-    side.set(xlabel="share", xticks=[0, round(max(share), 1)])
+    side.set(xlabel="share", xticks=[0, round(top, 1)])
     side.spines[["top", "right"]].set_visible(False)
     if len(chains) <= len(COLOURS):
         legend = ax.legend(

@@ -107,7 +107,8 @@ class Configuration:
         a, split = path.states[i], rng.random() < 0.5
         beginning = rng.integers(len(BEGINNINGS))
         visits = np.bincount(path.states, minlength=self.n_states)
-        empty, candidates = np.flatnonzero(visits == 0), self._partners(a)
+        empty = np.flatnonzero((visits == 0) & path.active)
+        candidates = self._partners(a)
         if path.pinned[a] or (split and (visits[a] < 2 or empty.size == 0)):
             return 0
         if not split and candidates.size == 0:
@@ -310,7 +311,8 @@ class SplitMerge:
             counts = empty_counts(self._paths.n_states)
             states, first = np.zeros(T, np.int64), self._first[:T]
             path_counts(states, np.diff(np.append(np.flatnonzero(first), T)), counts)
-            path = Path(states, first, np.zeros_like(self._pinned), counts, now.path.log_beta)
+            pinned, log_beta = np.zeros_like(self._pinned), now.path.log_beta
+            path = Path(states, first, pinned, counts, log_beta, now.path.active.copy())
             short = Configuration(now.marginals.among(np.arange(T)), path, now.prior)
             for _ in range(8):
                 short.propose(rng, always=True)
@@ -324,16 +326,17 @@ class SplitMerge:
         sticks, beta = self._transition.weights(point)
         with np.errstate(divide="ignore"):
             log_beta = log_weights(sticks) if sticks.size else np.log(beta)
-        prior = Prior(alpha, gamma, self._joint.persistence(point), sticks.size > 0)
+        each, active = self._transition.each_concentration(point), self._transition.active(point)
+        prior = Prior(alpha, gamma, self._joint.persistence(point), sticks.size > 0, each)
         counts = self._paths.counts(point)
-        path = Path(states, self._first, self._pinned, counts, log_beta)
+        path = Path(states, self._first, self._pinned, counts, log_beta, active)
         return Configuration(emission.marginals(point), path, prior)
 
     def _redraw(self, point, now, emission, rng):
         """Put the path and weights into the point, and draw all that was integrated out."""
         path, prior = now.path, now.prior
         sticks = sticks_of(path.log_beta) if prior.sticks else None
-        new = self._transition.weight_values(sticks, np.exp(path.log_beta))
+        new = self._transition.weight_values(sticks, np.exp(path.log_beta), path.active)
         new[self._value.name] = path.states.astype(self._value.dtype).reshape(
             point[self._value.name].shape
         )

@@ -127,7 +127,10 @@ class PriorSampler:
         for i, path in found.items():
             value = self.paths.values[i]
             new[value.name] = path.astype(value.dtype).reshape(point[value.name].shape)
-        return {**point, **new}
+        return self._opened({**point, **new})
+
+    def _opened(self, point):
+        return self.transition.opened(point, self.paths.counts(point))
 
     def cross(self, point, other):
         """Divide the states of a point by those of another; see ``cross_paths``."""
@@ -140,7 +143,7 @@ class PriorSampler:
             low += path.size
             path = path if given is None else np.where(given >= 0, given, path)
             new[value.name] = path.astype(value.dtype).reshape(point[value.name].shape)
-        return {**point, **new}
+        return self._opened({**point, **new})
 
     def draw_states(self, point, rng, threads=1):
         """Draw new paths by forward filtering and backward sampling.

@@ -11,6 +11,8 @@ from pymc.step_methods.compound import Competence
 from pymc.step_methods.state import dataclass_state
 
 from pymc_dshdp.distributions import (
+    ActiveStatesRV,
+    ActiveWeightsRV,
     HiddenPathRV,
     StickFractionsRV,
     StickyPersistenceRV,
@@ -26,6 +28,8 @@ from pymc_dshdp.typing import Point, RandomSource, Tensor
 __all__ = ["WeakLimitFFBS"]
 
 OWN_OPS = (
+    ActiveStatesRV,
+    ActiveWeightsRV,
     HiddenPathRV,
     StickFractionsRV,
     StickyPersistenceRV,

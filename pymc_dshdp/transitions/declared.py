@@ -8,17 +8,24 @@ import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 
 from pymc_dshdp.distributions import (
+    ActiveStates,
+    ActiveWeights,
     StickFractions,
     SymmetricWeights,
     TransitionRows,
     stick_breaking_weights,
 )
 from pymc_dshdp.graph.walks import core_ndim, depends_on_random_variables, support
+from pymc_dshdp.transitions.finite_mixture import log_number_probabilities
 
 __all__ = ["RowsPrior", "TransitionPrior", "exchangeable", "tag"]
 
-WEIGHTS = ("weak-limit", "stick-breaking")
-ROLES = ("gamma", "alpha", "s", "phi", "eta", "beta", "fractions", "pi_bar", "pi_init")
+WEIGHTS = ("weak-limit", "stick-breaking", "finite-mixture")
+CONCENTRATIONS = ("dynamic", "static")
+ROLES = (
+    *("gamma", "alpha", "s", "phi", "eta", "n_active", "active", "beta", "fractions"),
+    *("pi_bar", "pi_init"),
+)
 
 
 def tag(rv, name, role, *kind):
@@ -187,6 +194,10 @@ class RowsPrior(TransitionPrior):
         (rho1, rho2).
     fractions : tensor of shape (L - 1,)
         Stick fractions v.
+    n_active : scalar tensor
+        K, the number of active states.
+    active : tensor of int, shape (L,)
+        1 where a state is active, else 0.
 
     Notes
     -----
@@ -202,6 +213,8 @@ class RowsPrior(TransitionPrior):
     eta: Any = None
     rho: Any = None
     fractions: Any = None
+    n_active: Any = None
+    active: Any = None
 
     def _checked(self, role, given, upper=np.inf):
         """Check a scalar in (0, upper): None for the default, a number or a random variable."""
@@ -260,9 +273,26 @@ class RowsPrior(TransitionPrior):
             tag(variable, self.name, tagged or role)
         return variable
 
-    def _check_weights(self, weights):
+    def _check_weights(self, weights, n_active, concentration):
+        """Check the arguments about the weights, and keep log p(K) and whether c is gamma."""
         if weights not in WEIGHTS:
             raise ValueError(f"{self.name}: weights must be one of {WEIGHTS}, received {weights!r}")
+        if weights != "finite-mixture":
+            for argument, given in (("n_active", n_active), ("concentration", concentration)):
+                if given is not None:
+                    raise ValueError(
+                        f'{self.name}: {argument} belongs to weights="finite-mixture", received '
+                        f"{argument}={given!r} with weights={weights!r}"
+                    )
+            return
+        concentration = "dynamic" if concentration is None else concentration
+        if concentration not in CONCENTRATIONS:
+            raise ValueError(
+                f"{self.name}: concentration must be one of {CONCENTRATIONS}, received "
+                f"{concentration!r}"
+            )
+        self._static = concentration == "static"
+        self._log_p = log_number_probabilities(self.name, n_active, self.n_states)
 
     def _declare_gamma(self, gamma):
         self.gamma = self._declared("gamma", gamma, lambda n: pm.Gamma(n, 2.0, 1.0))
@@ -275,6 +305,17 @@ class RowsPrior(TransitionPrior):
         if weights == "weak-limit":
             self.beta = SymmetricWeights(
                 self.prefixed("beta"), self.gamma, self.n_states, dims=dim, default_transform=None
+            )
+        elif weights == "finite-mixture":
+            self.active = ActiveStates(self.prefixed("active"), self._log_p, dims=dim)
+            self.n_active = pm.Deterministic(self.prefixed("n_active"), self.active.sum())
+            self.beta = ActiveWeights(
+                self.prefixed("beta"),
+                self.gamma,
+                self.active,
+                self._static,
+                dims=dim,
+                default_transform=None,
             )
         else:
             stick = f"{dim}_stick"

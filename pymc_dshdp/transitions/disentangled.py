@@ -24,7 +24,8 @@ class DSHDP(RowsPrior):
 
     .. math::
 
-       \beta &\sim \mathrm{Dir}(\gamma/L, \dots) \text{ or stick-breaking}(\gamma), \qquad
+       \beta &\sim \mathrm{Dir}(\gamma/L, \dots) \text{ or stick-breaking}(\gamma)
+       \text{ or a finite mixture}, \qquad
        \kappa_j \sim \mathrm{Beta}(\rho_1, \rho_2), \\
        \bar\pi_j, \pi_\mathrm{init} &\sim \mathrm{Dir}(\alpha\beta), \qquad
        P = \mathrm{diag}(\kappa) + (1 - \kappa)\,\bar\pi .
@@ -34,7 +35,8 @@ class DSHDP(RowsPrior):
     name : str
         Prefix of the variables: ``name_gamma``, ``name_alpha``, ``name_phi``, ``name_eta``,
         ``name_rho1``, ``name_rho2``, ``name_kappa``, ``name_beta``, ``name_pi_bar``,
-        ``name_pi_init`` (and ``name_v`` for stick-breaking weights).
+        ``name_pi_init`` (and ``name_v`` for stick-breaking weights, ``name_active`` and
+        ``name_n_active`` for a finite mixture).
     n_states : int, optional
         Truncation L, at least 2. Its dimensions are ``name_state`` and ``name_state_to``.
     dims : str, optional
@@ -58,14 +60,24 @@ class DSHDP(RowsPrior):
         as in ``kappa=pm.math.invlogit(a + b * x[:, None])`` with a, b of shape (L,). What is
         given is recorded as the deterministic ``name_kappa``; of one that varies with time, the
         mean over time as ``name_kappa_mean``.
-    weights : {"weak-limit", "stick-breaking"}
-        Symmetric finite Dirichlet, or stick-breaking truncated at L, whose expected tail mass is
-        (gamma / (1 + gamma))^(L - 1).
+    weights : {"weak-limit", "stick-breaking", "finite-mixture"}
+        Symmetric finite Dirichlet; stick-breaking truncated at L, whose expected tail mass is
+        (gamma / (1 + gamma))^(L - 1); or a mixture of finite mixtures: a number K of active
+        states, K of the L of them, all sets alike, Dirichlet weights on these and weight 0 on
+        the others, which are never visited.
+    n_active : distribution or array of shape (L,), optional
+        p(K) for ``weights="finite-mixture"``: a discrete distribution of a scalar made by
+        ``.dist()``, as in ``pm.Poisson.dist(3)``, which is truncated to 1..L, or the L
+        probabilities themselves; K = L must have some. Default 1 + BetaNegativeBinomial(1, 4, 3),
+        of mean 2.
+    concentration : {"dynamic", "static"}, optional
+        Dirichlet parameter of each active weight for ``weights="finite-mixture"``: gamma / K
+        (dynamic, the default), or gamma.
 
     Attributes
     ----------
-    gamma, alpha, phi, eta, rho, kappa, beta, pi_bar, pi_init
-        The tensors declared.
+    gamma, alpha, phi, eta, rho, kappa, beta, active, n_active, pi_bar, pi_init
+        The tensors declared; None for what there is not.
 
     Raises
     ------
@@ -85,7 +97,9 @@ class DSHDP(RowsPrior):
         eta: Scalar | None = None,
         rho: tuple[Scalar, Scalar] | None = None,
         kappa: ArrayLike | Tensor | None = None,
-        weights: Literal["weak-limit", "stick-breaking"] = "weak-limit",
+        weights: Literal["weak-limit", "stick-breaking", "finite-mixture"] = "weak-limit",
+        n_active: ArrayLike | Tensor | None = None,
+        concentration: Literal["dynamic", "static"] | None = None,
     ) -> None:
         super().__init__(name, n_states, dims)
         given = {"phi": phi, "eta": eta, "rho": rho, "kappa": kappa}
@@ -100,7 +114,7 @@ class DSHDP(RowsPrior):
         self._check_distinct(gamma, alpha, phi, eta)
         rho = None if rho is None else self._checked_rho(rho)
         kappa = None if kappa is None else self._checked_kappa(kappa)
-        self._check_weights(weights)
+        self._check_weights(weights, n_active, concentration)
 
         self.declare_coords()
         self._declare_gamma(gamma)
@@ -146,7 +160,7 @@ class HDP(RowsPrior):
 
     Parameters
     ----------
-    name, n_states, dims, gamma, alpha, weights
+    name, n_states, dims, gamma, alpha, weights, n_active, concentration
         As for ``DSHDP``.
 
     Attributes
@@ -168,12 +182,14 @@ class HDP(RowsPrior):
         dims: str | None = None,
         gamma: Scalar | None = None,
         alpha: Scalar | None = None,
-        weights: Literal["weak-limit", "stick-breaking"] = "weak-limit",
+        weights: Literal["weak-limit", "stick-breaking", "finite-mixture"] = "weak-limit",
+        n_active: ArrayLike | Tensor | None = None,
+        concentration: Literal["dynamic", "static"] | None = None,
     ) -> None:
         super().__init__(name, n_states, dims)
         gamma, alpha = self._checked("gamma", gamma), self._checked("alpha", alpha)
         self._check_distinct(gamma, alpha)
-        self._check_weights(weights)
+        self._check_weights(weights, n_active, concentration)
 
         self.declare_coords()
         self._declare_gamma(gamma)

@@ -37,7 +37,7 @@ class StatesRecord:
     n_states : int
         L.
     weights : str or None
-        "weak-limit", "stick-breaking", or None where the prior has no weights.
+        "weak-limit", "stick-breaking", "finite-mixture", or None where the prior has no weights.
     kappa : {"none", "constant", "varies"}
         Whether the prior has self-persistence, and whether it depends on time.
     variables : dict of str

@@ -22,6 +22,8 @@ class DirichletRows(TransitionModel):
         the sticky prior) an expression.
     gamma : node or None
         None where beta is given (``FixedTransitions``).
+    active : random variable or None
+        Which states are active, where they are a finite mixture.
     fractions : random variable or None
         Stick fractions v.
     phi, eta : nodes or None
@@ -89,6 +91,7 @@ class RowsUpdate(TransitionUpdate):
         self._pi_bar = model.rvs_to_values[transitions.pi_bar]
         self._pi_init = model.rvs_to_values[transitions.pi_init]
         self._varies = transitions.varies
+        self._n_states = transitions.n_states
 
     def persistence_and_rows(self, point):
         """(logit of kappa, pi_bar), arrays of shape (L,), or (..., T, L), and (L, L)."""

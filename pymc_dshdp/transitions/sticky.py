@@ -3,6 +3,7 @@
 from typing import Literal
 
 import pymc as pm
+from numpy.typing import ArrayLike
 from pytensor.graph.basic import Variable
 
 from pymc_dshdp.distributions import StickyPersistence
@@ -11,7 +12,7 @@ from pymc_dshdp.graph.walks import unwrap
 from pymc_dshdp.kernels.persistence import draw_self_persistence, log_sticky_marginal
 from pymc_dshdp.transitions.declared import RowsPrior, tag
 from pymc_dshdp.transitions.weighted import Hyperprior, WeightedRows, WeightedUpdate
-from pymc_dshdp.typing import Scalar
+from pymc_dshdp.typing import Scalar, Tensor
 
 __all__ = ["StickyHDP", "StickyRows"]
 
@@ -26,7 +27,7 @@ class StickyHDP(RowsPrior):
 
     Parameters
     ----------
-    name, n_states, dims, gamma, weights
+    name, n_states, dims, gamma, weights, n_active, concentration
         As for ``DSHDP``.
     s : number or scalar random variable, optional
         alpha + kappa0. Default Gamma(1, 0.01) (shape, rate).
@@ -57,7 +58,9 @@ class StickyHDP(RowsPrior):
         phi: Scalar | None = None,
         alpha: Scalar | None = None,
         kappa0: Scalar | None = None,
-        weights: Literal["weak-limit", "stick-breaking"] = "weak-limit",
+        weights: Literal["weak-limit", "stick-breaking", "finite-mixture"] = "weak-limit",
+        n_active: ArrayLike | Tensor | None = None,
+        concentration: Literal["dynamic", "static"] | None = None,
     ) -> None:
         super().__init__(name, n_states, dims)
         if alpha is not None or kappa0 is not None:
@@ -65,7 +68,7 @@ class StickyHDP(RowsPrior):
         gamma, s = self._checked("gamma", gamma), self._checked("s", s)
         phi = self._checked("phi", phi, 1.0)
         self._check_distinct(gamma, s, phi)
-        self._check_weights(weights)
+        self._check_weights(weights, n_active, concentration)
 
         self.declare_coords()
         self._declare_gamma(gamma)

@@ -144,6 +144,13 @@ class TransitionUpdate:
         found = sample_paths(rows, len(states), pi_init, transitions, lengths, uniforms, threads)
         return found._replace(states=states[found.states])
 
+    def opened(self, point, counts):
+        """Make the states of a new path possible, of which these are the counts, for a start.
+
+        What depends on them is drawn afterwards.
+        """
+        return point
+
     def split(self, point, counts, paths, rng):
         """Divide the counts of paths into switches (w_t = 0) and self-persistences.
 

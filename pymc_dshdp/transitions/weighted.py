@@ -4,12 +4,13 @@ import numpy as np
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.basic import GammaRV
 
-from pymc_dshdp.distributions import StickFractionsRV, SymmetricWeightsRV
+from pymc_dshdp.distributions import ActiveWeightsRV, StickFractionsRV, SymmetricWeightsRV
 from pymc_dshdp.graph.readers import Reader, in_values, log_density_function, point_function
 from pymc_dshdp.graph.walks import depends_on_random_variables, has_op, unwrap
 from pymc_dshdp.kernels import transitions as kernels
 from pymc_dshdp.kernels.labels import renumber
 from pymc_dshdp.kernels.slice import slice_sample
+from pymc_dshdp.transitions.finite_mixture import FiniteMixture
 from pymc_dshdp.transitions.rows import DirichletRows, RowsUpdate
 
 __all__ = ["Hyperprior", "WeightedRows", "WeightedUpdate"]
@@ -25,6 +26,13 @@ class WeightedRows(DirichletRows):
         beta = self.beta
         if has_op(beta, SymmetricWeightsRV) and beta in model.free_RVs:
             self.gamma = unwrap(beta.owner.inputs[2])
+        if has_op(beta, ActiveWeightsRV) and beta in model.free_RVs:
+            self.gamma, self.active = (unwrap(v) for v in beta.owner.inputs[2:4])
+            if self.active not in model.free_RVs:
+                raise ValueError(
+                    f"Which states of {name!r} are active must be free while their weights are; "
+                    "undo the pm.do or pm.observe on it"
+                )
         for v in ancestors([beta], blockers=model.basic_RVs):
             if has_op(v, StickFractionsRV) and v in model.free_RVs:
                 self.fractions, self.gamma = v, unwrap(v.owner.inputs[2])
@@ -41,13 +49,14 @@ class WeightedRows(DirichletRows):
 
     def transition_variables(self, model):
         """Free variables that the samplers of the states draw with the path."""
-        found = [self.gamma, self.weights, self.alpha]
+        found = [self.gamma, self.active, self.weights, self.alpha]
         return [v for v in found if v in model.free_RVs] + super().transition_variables(model)
 
     def children(self):
         """Map each variable of the prior to those that may depend on it."""
         rows = {self.pi_bar, self.pi_init}
         own = {self.gamma: {self.weights}, self.weights: rows, self.alpha: rows}
+        own |= {self.active: {self.weights}}
         return own | super().children()
 
     def update(self, model, step):
@@ -96,7 +105,7 @@ class Hyperprior:
 
 
 class WeightedUpdate(RowsUpdate):
-    """Draw gamma, beta (v), alpha, pi_bar, pi_init of one prior given its switches.
+    """Draw gamma, beta (v; active), alpha, pi_bar, pi_init of one prior given its switches.
 
     Parameters
     ----------
@@ -116,6 +125,9 @@ class WeightedUpdate(RowsUpdate):
         values = model.rvs_to_values
         self._sticks = None if transitions.fractions is None else values[transitions.fractions]
         self._beta = None if transitions.fractions is not None else values[transitions.beta]
+        self._mixture = None
+        if transitions.active is not None:
+            self._mixture = FiniteMixture(model, transitions.active, transitions.beta)
 
     def concentrations(self, point):
         """(gamma, alpha), floats."""
@@ -127,6 +139,28 @@ class WeightedUpdate(RowsUpdate):
             return NO_STICKS, np.asarray(point[self._beta.name], dtype="float64")
         sticks = np.asarray(point[self._sticks.name], dtype="float64")
         return sticks, kernels.stick_breaking_weights(sticks)
+
+    def each_concentration(self, point):
+        """Dirichlet parameter of each weight of an active state; 1 for sticks."""
+        gamma, _ = self._hyper.read(point)
+        if self._mixture is not None:
+            return self._mixture.each(point, gamma)
+        return 1.0 if self.ordered else gamma / self._n_states
+
+    def active(self, point):
+        """Which states are active, bool, (L,): all, but in a finite mixture."""
+        if self._mixture is None:
+            return np.ones(self._n_states, bool)
+        return self._mixture.active(point)
+
+    def opened(self, point, counts):
+        """Activate the states that a new path visits, for a start; their rows are to be drawn."""
+        visited, active = counts.sum(axis=0) > 0, self.active(point)
+        if np.all(active[visited]):
+            return point
+        active |= visited
+        even = active / np.count_nonzero(active)
+        return {**point, **self.weight_values(None, even, active)}
 
     @property
     def ordered(self):
@@ -167,10 +201,16 @@ class WeightedUpdate(RowsUpdate):
             gamma = self._gamma.slice(
                 point, lambda g: kernels.log_gamma_conditional_sticks(g, sticks), rng
             )
+        active = None
         prior = kernels.TransitionPrior(
             *self._gamma.gamma_parameters(point), *self._alpha.gamma_parameters(point)
         )
-        if self._gamma.by_slice and sticks.size == 0:
+        if self._mixture is not None:
+            alpha, tables = kernels.alpha_and_tables(rng, switches, alpha, beta, prior)
+            gamma, active, beta = self._mixture.draw(point, tables, gamma, self._gamma, rng)
+            rows = kernels.draw_dirichlet_rows(rng, alpha * beta + switches)
+            draw = kernels.TransitionDraw(gamma, alpha, sticks, beta, rows)
+        elif self._gamma.by_slice and sticks.size == 0:
             alpha, tables = kernels.alpha_and_tables(rng, switches, alpha, beta, prior)
             gamma = self._gamma.slice(
                 point, lambda g: kernels.log_gamma_conditional(g, tables), rng
@@ -178,14 +218,12 @@ class WeightedUpdate(RowsUpdate):
             draw = kernels.weights_and_rows(rng, switches, tables, gamma, alpha, sticks)
         else:
             draw = kernels.transition_block(rng, switches, gamma, alpha, sticks, beta, prior)
-        return self._values(point, draw)
-
-    def _values(self, point, draw):
         new = self._hyper.write(point, [draw.gamma, draw.alpha]) | self.row_values(draw.rows)
-        return new | self.weight_values(draw.sticks_logit, draw.beta)
+        return new | self.weight_values(draw.sticks_logit, draw.beta, active)
 
-    def weight_values(self, sticks_logit, beta):
-        """Value of v or beta by its name."""
+    def weight_values(self, sticks_logit, beta, active):
+        """Values of v or beta, and of the active set of a finite mixture, by their names."""
         if self._sticks is None:
-            return {self._beta.name: beta.astype(self._beta.dtype, copy=False)}
+            new = {} if self._mixture is None else self._mixture.values(active)
+            return {**new, self._beta.name: beta.astype(self._beta.dtype, copy=False)}
         return {self._sticks.name: sticks_logit.astype(self._sticks.dtype, copy=False)}

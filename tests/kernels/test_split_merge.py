@@ -1,5 +1,7 @@
 """Splits and merges against enumeration of all labelled paths."""
 
+import itertools
+
 import numpy as np
 import pytest
 from reference import LARGEST_Z, all_paths
@@ -13,15 +15,28 @@ from pymc_dshdp.kernels.collapsed_transitions import (
     redraw_transitions,
 )
 from pymc_dshdp.kernels.counts import path_counts
+from pymc_dshdp.kernels.finite_mixture import (
+    NumberPrior,
+    draw_active_weights,
+    draw_number,
+    each_concentration,
+    log_number_given_tables,
+)
 from pymc_dshdp.kernels.pair_density import Prior, log_stick_density, log_weights, sticks_of
 from pymc_dshdp.kernels.split_merge import Path
-from pymc_dshdp.kernels.transitions import TransitionPrior, split_counts, transition_block
+from pymc_dshdp.kernels.transitions import (
+    TransitionPrior,
+    alpha_and_tables,
+    split_counts,
+    transition_block,
+)
 from pymc_dshdp.likelihood.marginals import Marginals
 from pymc_dshdp.steps.split_merge import Configuration
 
 T, A, B = 6, 1.5, 0.4
 Y = np.array([[0.0], [1.0], [4.0], [3.0], [0.0], [5.0]])
 ALPHA, GAMMA = 1.8, 1.3
+NUMBER = np.array([0.2, 0.2, 0.4, 0.2])  # p(K) of a finite mixture
 MOVES, BATCHES = 4, 40
 COMMON = 0.0125
 PRIORS = {"ds": (0.9, 0.6, True), "sticky": (2.0, 1.8, True), "hdp": (0.0, 1.0, False),
@@ -33,9 +48,8 @@ def persistence(prior, L):
     return Persistence(np.full(L, stay), np.full(L, leave), integrated)
 
 
-def weights_by_quadrature(L, sticks):
+def weights_by_quadrature(L, sticks, g):
     """Nodes beta and log weights that integrate polynomials in beta exactly."""
-    g = GAMMA / L
     nodes, logs = np.ones((1, 0)), np.zeros(1)
     left = np.ones(1)
     for k in range(L - 1):
@@ -48,9 +62,26 @@ def weights_by_quadrature(L, sticks):
     return np.column_stack([nodes, left]), logs
 
 
+def nodes_of(L, weights):
+    """Nodes beta and log weights of each kind; of a finite mixture for every active set."""
+    if weights in ("weak-limit", "sticks"):
+        return weights_by_quadrature(L, weights == "sticks", GAMMA / L)
+    nodes, logs = [], []
+    for number in range(1, L + 1):
+        each = GAMMA if weights == "static" else GAMMA / number
+        within, log_w = weights_by_quadrature(number, False, each)
+        sets = list(itertools.combinations(range(L), number))
+        for chosen in sets:
+            beta = np.zeros((len(within), L))
+            beta[:, chosen] = within
+            nodes.append(beta)
+            logs.append(log_w + np.log(NUMBER[number - 1] / NUMBER[:L].sum() / len(sets)))
+    return np.concatenate(nodes), np.concatenate(logs)
+
+
 def rise(x, n):
-    """Log of x (x + 1) ... (x + n - 1); arrays."""
-    return gammaln(x + n) - gammaln(x)
+    """Log of x (x + 1) ... (x + n - 1), 0 for n = 0 at any x; arrays."""
+    return np.where(n > 0, gammaln(x + n) - gammaln(np.where(n > 0, x, 1.0)), 0.0)
 
 
 def canonical(z):
@@ -59,13 +90,13 @@ def canonical(z):
     return tuple(names.setdefault(k, len(names)) for k in z)
 
 
-def exact(prior, L, lengths, sticks):
+def exact(prior, L, lengths, weights):
     """Probabilities of all labelled paths given y, alpha, gamma and rho."""
     paths = all_paths(L, T)
-    beta, log_w = weights_by_quadrature(L, sticks)
+    beta, log_w = nodes_of(L, weights)
     known, out = {}, np.empty(len(paths))
     for p, z in enumerate(paths):
-        name = tuple(z) if sticks else canonical(z)
+        name = tuple(z) if weights == "sticks" else canonical(z)
         if name not in known:
             known[name] = log_joint(np.array(name), prior, L, lengths, beta, log_w)
         out[p] = known[name]
@@ -101,7 +132,7 @@ def log_joint(z, prior, L, lengths, beta, log_w):
     return logsumexp(total)
 
 
-def run(rng, batches, rounds, now, lengths):
+def run(rng, batches, rounds, now, lengths, weights):
     """Frequencies of labelled paths, by batch; beta is drawn given the path after some moves."""
     path, prior, L = now.path, now.prior, now.n_states
     seen = np.zeros((batches, L**T), np.int64)
@@ -126,12 +157,27 @@ def run(rng, batches, rounds, now, lengths):
         if not prior.persistence.integrated:
             logit = np.log(stay / leave) if stay[0] > 0.0 else np.full(L, -np.inf)
         switches, _ = split_counts(rng, counts, logit, np.ascontiguousarray(drawn.rows[1:]))
-        draw = transition_block(rng, switches, prior.gamma, prior.alpha, sticks, beta, block)
-        path.log_beta[:] = log_weights(draw.sticks_logit) if prior.sticks else np.log(draw.beta)
+        if weights in ("dynamic", "static"):
+            _, tables = alpha_and_tables(rng, switches, prior.alpha, beta, block)
+            draw, each = active_draw(rng, tables, prior.gamma, weights == "static")
+            path.active[:] = draw.active
+            now.prior = prior = prior._replace(each=each)
+        else:
+            draw = transition_block(rng, switches, prior.gamma, prior.alpha, sticks, beta, block)
+        with np.errstate(divide="ignore"):
+            path.log_beta[:] = log_weights(draw.sticks_logit) if prior.sticks else np.log(draw.beta)
     return seen, splits, merges
 
 
-def start(prior, L, lengths, sticks, pinned=(), states=(0,) * T):
+def active_draw(rng, tables, gamma, static):
+    """Active set and weights given the tables, and the Dirichlet parameter of each weight."""
+    given = NumberPrior(np.log(NUMBER[: len(tables)]), static)
+    number = draw_number(rng, log_number_given_tables(tables, gamma, given))
+    drawn = draw_active_weights(rng, tables, gamma, number, static)
+    return drawn, each_concentration(gamma, number, static)
+
+
+def start(prior, L, lengths, weights, pinned=(), states=(0,) * T):
     """(configuration, lengths)."""
     lengths, states = np.array(lengths), np.array(states)
     counts = np.zeros((L + 1, L), np.int64)
@@ -142,8 +188,9 @@ def start(prior, L, lengths, sticks, pinned=(), states=(0,) * T):
     family = PoissonGamma()
     full = [np.full((L, 1), A), np.full((L, 1), B)]
     marginals = Marginals(family, family.prepare(Y, [], []), full, [])
-    path = Path(states, first, known, counts, np.log(np.full(L, 1.0 / L)))
-    given = Prior(ALPHA, GAMMA, persistence(prior, L), sticks)
+    path = Path(states, first, known, counts, np.log(np.full(L, 1.0 / L)), np.ones(L, bool))
+    each = {"sticks": 1.0, "static": GAMMA}.get(weights, GAMMA / L)
+    given = Prior(ALPHA, GAMMA, persistence(prior, L), weights == "sticks", each)
     return Configuration(marginals, path, given), lengths
 
 
@@ -152,7 +199,7 @@ def z_scores(case, rounds, seed=3):
 
     Rarer ones come in bursts, of which the batches that have none show nothing.
     """
-    seen, splits, merges = run(np.random.default_rng(seed), BATCHES, rounds, *start(*case))
+    seen, splits, merges = run(np.random.default_rng(seed), BATCHES, rounds, *start(*case), case[3])
     assert min(splits, merges) > 0.02 * rounds * BATCHES
     p = exact(*case)
     found = seen / (rounds * MOVES)
@@ -170,11 +217,13 @@ def z_scores(case, rounds, seed=3):
 
 
 CASES = [
-    ("ds", 3, (6,), False),
-    ("ds", 3, (4, 2), True),
-    ("hdp", 3, (6,), False),
-    ("sticky", 4, (3, 3), False),
-    ("given", 3, (2, 4), False),
+    ("ds", 3, (6,), "weak-limit"),
+    ("ds", 3, (4, 2), "sticks"),
+    ("hdp", 3, (6,), "weak-limit"),
+    ("sticky", 4, (3, 3), "weak-limit"),
+    ("given", 3, (2, 4), "weak-limit"),
+    ("ds", 3, (6,), "dynamic"),
+    ("hdp", 4, (4, 2), "static"),
 ]
 
 
@@ -194,7 +243,7 @@ def test_labelled_paths_have_their_probabilities(case, rounds):
 
 
 def test_states_of_known_times_take_no_part():
-    now, _ = start("ds", 3, (6,), False, pinned=[1], states=[1, 1, 0, 0, 1, 0])
+    now, _ = start("ds", 3, (6,), "weak-limit", pinned=[1], states=[1, 1, 0, 0, 1, 0])
     rng = np.random.default_rng(1)
     done = [now.propose(rng) for _ in range(600)]
     assert min(done.count(1), done.count(-1)) > 5
@@ -204,7 +253,7 @@ def test_states_of_known_times_take_no_part():
 
 def test_evidence_follows_the_path():
     """After moves of all kinds, as if formed from the path they have led to."""
-    now, _ = start("ds", 4, (4, 2), False)
+    now, _ = start("ds", 4, (4, 2), "weak-limit")
     rng = np.random.default_rng(2)
     for _ in range(100):
         now.propose(rng)
@@ -217,7 +266,7 @@ def test_evidence_follows_the_path():
 
 def test_improvements_raise_the_joint():
     """Fails if a merge or split that lowers it is taken."""
-    now, _ = start("ds", 4, (6,), False, states=[0, 1, 2, 2, 0, 2])
+    now, _ = start("ds", 4, (6,), "weak-limit", states=[0, 1, 2, 2, 0, 2])
 
     def joint():
         base = np.tile(ALPHA * np.exp(now.path.log_beta), (5, 1))
@@ -242,8 +291,10 @@ def test_what_is_read_forward_and_backward_is_two_states():
     full = [np.full((L, 1), A), np.full((L, 1), B)]
     marginals = Marginals(family, family.prepare(y, [], []), full, [])
     first = np.arange(n) == 0
-    begun = Path(path.copy(), first, np.zeros(L, bool), counts, np.log(np.full(L, 1.0 / L)))
-    now = Configuration(marginals, begun, Prior(ALPHA, GAMMA, persistence("ds", L), False))
+    even = np.log(np.full(L, 1.0 / L))
+    begun = Path(path.copy(), first, np.zeros(L, bool), counts, even, np.ones(L, bool))
+    prior = Prior(ALPHA, GAMMA, persistence("ds", L), False, GAMMA / L)
+    now = Configuration(marginals, begun, prior)
     rng = np.random.default_rng(1)
     for _ in range(10):
         now.improve(rng)

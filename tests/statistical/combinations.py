@@ -12,7 +12,7 @@
 from typing import NamedTuple
 
 PRIORS = ("ds", "sticky", "hdp", "fixed")
-WEIGHTS = ("weak-limit", "stick-breaking", "given")
+WEIGHTS = ("weak-limit", "stick-breaking", "finite-mixture", "given")
 SAMPLERS = ("ffbs", "direct-collapsed", "direct-kept")
 LAYOUTS = ("one", "ragged", "missing")
 COLLAPSED = ("poisson", "normal-mean", "exponential", "binomial", "categorical", "multinomial",
@@ -102,6 +102,17 @@ COVERING = [
     Combination("hdp", "weak-limit", "direct-collapsed", "normal-variance", "ragged"),
     Combination("fixed", "given", "direct-collapsed", "autoregression", "ragged"),
     Combination("fixed", "given", "direct-kept", "normal-wishart", "ragged"),
+    Combination("ds", "finite-mixture", "ffbs", "poisson", "ragged"),
+    Combination("ds", "finite-mixture", "direct-collapsed", "categorical", "one"),
+    Combination("ds", "finite-mixture", "direct-kept", "normal-mean", "missing"),
+    Combination("ds", "finite-mixture", "ffbs", "autoregression", "one"),
+    Combination("sticky", "finite-mixture", "ffbs", "exponential", "missing"),
+    Combination("sticky", "finite-mixture", "direct-collapsed", "multinomial", "ragged"),
+    Combination("sticky", "finite-mixture", "direct-kept", "normal-wishart", "one"),
+    Combination("hdp", "finite-mixture", "ffbs", "mvnormal", "one"),
+    Combination("hdp", "finite-mixture", "direct-collapsed", "binomial", "ragged"),
+    Combination("hdp", "finite-mixture", "direct-kept", "laplace", "missing"),
+    Combination("hdp", "finite-mixture", "ffbs", "normal-variance", "ragged"),
 ]
 """Pairwise covering: each pair of levels of two factors, where feasible, is in one of these."""
 
@@ -118,10 +129,12 @@ BESIDE = [
     Combination("fixed", "given", "ffbs", "logistic", "one"),
     Combination("ds", "weak-limit", "direct-kept", "logistic", "one"),
     Combination("fixed", "given", "ffbs", "student", "ragged"),
+    Combination("ds", "static-mixture", "ffbs", "poisson", "one"),
+    Combination("hdp", "static-mixture", "direct-collapsed", "exponential", "ragged"),
 ]
 """The paper's model, whose prior of (phi, eta) lies on the midpoints of a grid; single trials;
 the normal-inverse-gamma prior, and a variance alone; parameters that are slice-sampled, and
-regressions, linear and logistic."""
+regressions, linear and logistic; mixtures of finite mixtures with a static concentration."""
 
 EVERY = COVERING + BESIDE
 
@@ -141,8 +154,9 @@ SUBSET = [
     Combination("fixed", "given", "ffbs", "normal-scale", "one"),
     Combination("fixed", "given", "ffbs", "logistic", "one"),
     Combination("fixed", "given", "direct-collapsed", "autoregression", "ragged"),
+    Combination("ds", "finite-mixture", "ffbs", "poisson", "ragged"),
 ]
-"""What a default run of the tests does: every prior, both weights, every sampler, every family."""
+"""What a default run of the tests does: every prior, all weights, every sampler, every family."""
 
 CALIBRATED = [
     Combination("ds", "weak-limit", "ffbs", "poisson", "missing"),
@@ -157,6 +171,7 @@ CALIBRATED = [
     Combination("sticky", "weak-limit", "direct-kept", "normal-mean", "missing"),
     Combination("ds", "stick-breaking", "direct-collapsed", "binomial", "one"),
     Combination("fixed", "given", "ffbs", "normal-wishart", "one"),
+    Combination("ds", "finite-mixture", "ffbs", "poisson", "ragged"),
 ]
 """Those under simulation-based calibration."""
 

@@ -190,7 +190,8 @@ class Setup:
             y = y.copy()
             suffix, _, natural_scale = self._missing_scale()
             y[:, self.mask] = natural_scale(points[f"y_unobserved{suffix}"])
-        return statistics(self.family, points, y, self.lengths, self.known)
+        weights = self.combination.weights
+        return statistics(self.family, points, y, self.lengths, self.known, weights)
 
     def successive(self, n, start=None):
         """n points of the successive-conditional simulator and the data of each."""
@@ -279,6 +280,7 @@ def ranked_statistics(setup, points, held_out):
         "occupied states": (z[:, :, None] == np.arange(L)).any(axis=1).sum(axis=1),
         "co-assignment": z[:, T // 3] == z[:, T // 3 + 4],
     }
+    out |= {"active states": values["active"].sum(axis=1)} if "active" in values else {}
     out |= {key: values[key] for key in ("gamma", "alpha", "s", "phi", "eta") if key in values}
     n = len(z)
     y = np.repeat(held_out[None], n, axis=0)

@@ -21,6 +21,9 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "pymc_dshdp"
 ENUMERATION = "tests/kernels/test_direct_assignment.py::test_every_conditional_equals_enumeration"
 PATHS = "tests/kernels/test_split_merge.py::test_labelled_paths_have_their_probabilities"
+ACTIVE = "tests/statistical/test_finite_mixture_stationary.py::" + (
+    "test_partitions_and_numbers_have_their_probabilities[ffbs-dynamic-6000]"
+)
 KERNELS = "test_geweke_kernels.py"
 STEPS = "test_geweke.py"
 
@@ -93,6 +96,43 @@ MUTATIONS = {
             ),
         ),
         "tests/test_state_metric.py::test_what_no_probe_shows_is_not_summed_out",
+    ),
+    "number-of-sets": Mutation(
+        "the number of active states without K! / (K - K+)!",
+        "kernels/finite_mixture.py",
+        (
+            (
+                "        out[number - 1] += math.lgamma(number + 1.0) - "
+                "math.lgamma(number - occupied + 1.0)\n",
+                "",
+            ),
+        ),
+        ACTIVE,
+        6_000,
+    ),
+    "inactive-weights": Mutation(
+        "weights for all states, active or not",
+        "kernels/finite_mixture.py",
+        (("dirichlet_draw(rng, active * (c + tables), beta)",
+          "dirichlet_draw(rng, c + tables, beta)"),),
+        ACTIVE,
+        6_000,
+    ),
+    "weights-of-the-number-before": Mutation(
+        "the number of active states drawn after the weights, which are kept",
+        "transitions/finite_mixture.py",
+        (("        return gamma, *kernels.draw_active_weights(rng, tables, gamma, number, static)",
+          "        before = np.count_nonzero(self.active(point))\n"
+          "        _, beta = kernels.draw_active_weights(rng, tables, gamma, before, static)\n"
+          "        return gamma, kernels.draw_active(rng, number, beta > 0.0), beta"),),
+        ACTIVE,
+        6_000,
+    ),
+    "static-gamma": Mutation(
+        "gamma of a dynamic mixture drawn as if it were static",
+        "kernels/finite_mixture.py",
+        (("power = number if static else 1.0", "power = float(number)"),),
+        f"{STEPS} ds/finite-mixture/ffbs/poisson/ragged",
     ),
     "polya-gamma-shape": Mutation(
         "Polya-Gamma variables of one trial more than there are",

@@ -13,6 +13,8 @@ import pymc_dshdp as dshdp
 
 CONCENTRATION = 0.3 + np.eye(L) + 0.2 * np.arange(L)  # of the rows of the parametric prior
 FIRST = np.array([1.0, 2.0, 0.5, 1.0])
+NUMBER = np.array([0.2, 0.3, 0.3, 0.2])  # p(K) of the mixture of finite mixtures
+MIXTURES = {"finite-mixture": "dynamic", "static-mixture": "static"}
 
 
 def log_gamma_variate(rng, shape):
@@ -53,13 +55,17 @@ def declare_prior(prior, weights, name="hmm"):
         return dshdp.FixedTransitions(
             name, n_states=L, concentration=CONCENTRATION, initial_concentration=FIRST
         )
+    chosen = {"weights": weights}
+    if weights in MIXTURES:
+        number = {"n_active": NUMBER, "concentration": MIXTURES[weights]}
+        chosen = {"weights": "finite-mixture", **number}
     if prior == "sticky":
         s = pm.Gamma(f"{name}_s", 2.0, 0.5)
-        return dshdp.StickyHDP(name, n_states=L, s=s, weights=weights)
+        return dshdp.StickyHDP(name, n_states=L, s=s, **chosen)
     alpha = pm.Gamma(f"{name}_alpha", 2.0, 1.0)
     if prior == "hdp":
-        return dshdp.HDP(name, n_states=L, alpha=alpha, weights=weights)
-    return dshdp.DSHDP(name, n_states=L, alpha=alpha, weights=weights)
+        return dshdp.HDP(name, n_states=L, alpha=alpha, **chosen)
+    return dshdp.DSHDP(name, n_states=L, alpha=alpha, **chosen)
 
 
 def prior_points(rng, n, prior, weights, grid=None, name="hmm"):
@@ -96,6 +102,12 @@ def prior_points(rng, n, prior, weights, grid=None, name="hmm"):
             ones = np.ones((n, L - 1))
             out["v_logodds__"] = beta_logit(rng, ones, gamma[:, None] * ones)
             beta = stick_weights(out["v_logodds__"])
+        elif weights in MIXTURES:
+            number = 1 + categorical(rng, np.tile(NUMBER, (n, 1)))
+            order = rng.random((n, L)).argsort(axis=1)
+            out["active"] = (order < number[:, None]).astype(np.int64)
+            each = gamma if MIXTURES[weights] == "static" else gamma / number
+            out["beta"] = beta = dirichlet(rng, out["active"] * each[:, None])
         else:
             out["beta"] = beta = dirichlet(rng, np.repeat(gamma[:, None] / L, L, axis=1))
         rows = dirichlet(rng, np.repeat((alpha[:, None] * beta)[:, None], L, axis=1))
@@ -123,6 +135,8 @@ def natural(points, name="hmm"):
         out["beta"] = stick_weights(out["v_logit"])
     elif "beta" in value:
         out["beta"] = value["beta"]
+    if "active" in value:
+        out["active"] = value["active"]
     out["kappa_logit"] = value.get("kappa_logodds__", np.full((n, L), -np.inf))
     return out
 
@@ -166,7 +180,7 @@ def _power_logs(concentration, x):
     return terms.sum(axis=-1) + special.gammaln(concentration.sum(axis=-1))
 
 
-def _log_prior(values):
+def _log_prior(values, weights):
     """Log-density of hyperparameters, weights, rows and kappa, in unbounded coordinates."""
     if "gamma" not in values:
         rows = np.broadcast_to(CONCENTRATION, values["rows"].shape)
@@ -188,6 +202,11 @@ def _log_prior(values):
         x = values["v_logit"]
         v = np.logaddexp(0.0, -x) + gamma[:, None] * np.logaddexp(0.0, x)
         total = total + (L - 1) * np.log(gamma) - v.sum(axis=1)
+    elif "active" in values:
+        number = values["active"].sum(axis=1)
+        each = gamma if MIXTURES[weights] == "static" else gamma / number
+        total = total + np.log(NUMBER[number - 1] / special.binom(L, number))
+        total = total + _power_logs(values["active"] * each[:, None], beta)
     else:
         total = total + _power_logs(np.repeat(gamma[:, None] / L, L, axis=1), beta)
     base = alpha[:, None] * beta
@@ -195,7 +214,7 @@ def _log_prior(values):
     return total + _power_logs(np.repeat(base[:, None], L + 1, axis=1), rows).sum(axis=1)
 
 
-def statistics(family, points, y, lengths, known=None):
+def statistics(family, points, y, lengths, known=None, weights=None):
     """Label-invariant statistics of (parameters, states, data): name -> (n,)."""
     values, z = natural(points), points["z"].astype(np.int64)
     n, T = z.shape
@@ -209,7 +228,7 @@ def statistics(family, points, y, lengths, known=None):
         log_path += np.log(P[draws, z[:, inside - 1], z[:, inside]]).sum(axis=1)
     at = parameters_at(family, points, z, known)
     log_data = family.log_density(lengths, y, *at).sum(axis=1)
-    log_joint = _log_prior(values) + log_path + log_data
+    log_joint = _log_prior(values, weights) + log_path + log_data
     if known is None:
         theta = [
             SCALES[scale][2](points[f"{name}{SCALES[scale][0]}"])
@@ -241,6 +260,12 @@ def statistics(family, points, y, lengths, known=None):
         out |= {} if "s" in values else {"eta": second, "eta^2": second**2}
         out[f"phi {other}"] = values["phi"] * second
         out["largest kappa"] = special.expit(values["kappa_logit"].max(axis=1))
+    if "active" in values:
+        number = values["active"].sum(axis=1)
+        out |= {"active states": number, "one active state": number == 1}
+        out["log gamma x active states"] = np.log(values["gamma"]) * number
+        out["active x occupied states"] = number * out["occupied states"]
+        out["active states of positive weight"] = (values["beta"] > 0.0).sum(axis=1)
     if "beta" in values:
         squares = (values["beta"] ** 2).sum(axis=1)
         out["sum of beta^2"] = squares
