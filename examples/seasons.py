@@ -94,7 +94,7 @@ def main():
     left.legend()
     right.plot(np.arange(1, 27), risk)
     right.set(xlabel="weeks ahead", ylabel="probability of an outbreak", ylim=(0.0, 1.0))
-    plt.savefig(HERE / "seasons.png", dpi=120)
+    plt.savefig(HERE / "seasons.png", dpi=90)
 
 
 if __name__ == "__main__":

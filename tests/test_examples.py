@@ -102,3 +102,28 @@ def test_map_of_places(tmp_path):
     np.savez(file, yt_train=counts - 0.5, yt_test=counts, loc_train=positions)
     with pytest.raises(SystemExit, match="yt_train must hold counts"):
         hippocampus.load(file)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name == "volatility" else pytest.mark.slow)
+        for name in ("choices", "labelled", "subjects", "tracks", "volatility")
+    ],
+)
+def test_short_examples_of_the_gallery(name, tmp_path, capsys):
+    """Fails if one no longer runs, prints no answer or draws nothing."""
+    module = importlib.import_module(name)
+    module.main(["--quick", "--out", str(tmp_path / f"{name}.png")])
+    assert "answer: " in capsys.readouterr().out
+    assert (tmp_path / f"{name}.png").stat().st_size > 10_000
+    assert module.__doc__.splitlines()[0].endswith("?"), "the question comes first"
+
+
+def test_pictures_of_the_gallery_are_small():
+    docs = EXAMPLES.parent / "docs"
+    page = (docs / "gallery.md").read_text()
+    pictures = sorted((docs / "gallery").glob("*.png"))
+    assert len(pictures) >= 7
+    for picture in pictures:
+        assert picture.stat().st_size < 60_000 and f"(gallery/{picture.name})" in page
