@@ -148,8 +148,9 @@ def test_states_are_held_then_drawn_whole_while_tuning(step, model):
     assert run(step, point, 1)[0][1]["moved"] > 0
 
 
-def test_statistics(step, model):
+def test_statistics(step, model, monkeypatch):
     """Fails if moves, births or deaths are counted of another sweep, or for one another."""
+    monkeypatch.setattr(step, "split_merge", False)
     births = deaths = 0
     for path in (np.full(30, 3), np.arange(30) % 4):
         point = {**good_point(model), "z": path}

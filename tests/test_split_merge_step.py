@@ -1,4 +1,4 @@
-"""Splits and merges as a part of WeakLimitFFBS."""
+"""Splits and merges as a part of the samplers of the states."""
 
 import numpy as np
 import pymc as pm
@@ -23,21 +23,21 @@ def python_mode():
             yield
 
 
-def build(prior=dshdp.DSHDP, known=None, **kwargs):
-    """(model, step with many proposals)."""
+def build(prior=dshdp.DSHDP, known=None, sampler=dshdp.WeakLimitFFBS, **kwargs):
+    """(model, step)."""
     with pm.Model() as model:
         layout = {"lengths": [16, 24]} if known is None else {"length": 40, "known": known}
         z = dshdp.HiddenStates("z", prior("hmm", n_states=L), **layout)
         rate = pm.Gamma("rate", 1.0, 0.2, shape=L)
         pm.Poisson("y", rate[z], observed=Y)
         made = {"split_merge": True, "rng": np.random.default_rng(1), **kwargs}
-        step = dshdp.WeakLimitFFBS([z], **made)
+        step = sampler([z], **made)
     return model, step
 
 
-@pytest.fixture(scope="module")
-def made():
-    return build()
+@pytest.fixture(scope="module", params=[dshdp.WeakLimitFFBS, dshdp.DSBlockGibbs])
+def made(request):
+    return build(sampler=request.param)
 
 
 def run(step, point, n):
@@ -59,6 +59,7 @@ def test_the_point_is_that_of_the_statistic(made):
         assert stats["proposals"] == 4
         assert stats["log_joint"] == pytest.approx(step._log_joint(point))
         visited = np.unique(point["z"])
+        assert stats["n_occupied"] == visited.size
         assert (point["hmm_beta"][visited] > 0.0).all()
     assert moved > 3
 
@@ -88,12 +89,13 @@ def test_restored_steps_repeat_themselves(made):
 
 
 def test_left_out(made):
-    model, step = build(split_merge=False)
+    sampler = type(made[1])
+    model, step = build(split_merge=False, sampler=sampler)
     [(_, stats)] = run(step, model.initial_point(), 2)[1:]
     assert stats["proposals"] == 0
     assert np.isfinite(stats["log_joint"])
     with pytest.raises(TypeError, match="split_merge must be True or False, received 1"):
-        build(split_merge=1)
+        build(split_merge=1, sampler=sampler)
 
 
 def test_known_states_keep_their_times():

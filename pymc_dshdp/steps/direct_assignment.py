@@ -15,7 +15,8 @@ from pymc_dshdp.kernels.counts import empty_counts
 from pymc_dshdp.steps._common import rehearse
 from pymc_dshdp.steps.collapsed import KeptEmission, find_collapsed
 from pymc_dshdp.steps.impossible import raise_impossible
-from pymc_dshdp.steps.states import PriorSampler, StatesStep, StatesStepState
+from pymc_dshdp.steps.prior_sampler import PriorSampler
+from pymc_dshdp.steps.states import StatesStep, StatesStepState
 from pymc_dshdp.transitions.found import outside_dependents
 from pymc_dshdp.typing import Point, RandomSource, Tensor
 
@@ -152,7 +153,8 @@ class DSBlockGibbs(StatesStep):
        itself would hardly ever change (see ``kernels.labels``); kappa moves with its state;
     4. with these :math:`w`, the transition block in the order of ``WeakLimitFFBS``:
        :math:`\alpha`, the table counts, :math:`\gamma`, :math:`\beta` and last the rows
-       :math:`\bar\pi_j \sim \mathrm{Dir}(\alpha\beta + n_j)` and :math:`\pi_\mathrm{init}`.
+       :math:`\bar\pi_j \sim \mathrm{Dir}(\alpha\beta + n_j)` and :math:`\pi_\mathrm{init}`;
+    5. splits and merges of states, under the conditions of ``WeakLimitFFBS``.
 
     Unlike ``WeakLimitFFBS`` it moves one state at a time, which is cheap (linear in the number
     of states) and mixes more slowly along the path. ``pm.sample()`` never chooses it: pass
@@ -169,7 +171,7 @@ class DSBlockGibbs(StatesStep):
         all emission parameters as they are during the sweep.
     scan : "sequential" or "random"
         Visit the time points in the order of time, or in a new random order each iteration.
-    pilots : bool
+    split_merge, pilots : bool
         As for ``WeakLimitFFBS``.
     model : pymc.Model, optional
     rng : optional
@@ -184,7 +186,7 @@ class DSBlockGibbs(StatesStep):
     Sampler statistics: ``n_occupied``, the number of states visited (over all priors of the
     step); of the last sweep, ``moved``, the time points whose state changed, ``births``, those
     that went to a state that nothing else was in, and ``deaths``, those that left a state empty;
-    and ``log_joint`` as of ``WeakLimitFFBS``.
+    and ``log_joint``, ``proposals``, ``splits`` and ``merges`` as of ``WeakLimitFFBS``.
 
     Starting path and the ``warning`` statistic are those of ``WeakLimitFFBS``, with collapsed
     parameters among those drawn exactly. When all L states are occupied the sweep
@@ -202,6 +204,9 @@ class DSBlockGibbs(StatesStep):
         "moved": (np.int64, []),
         "births": (np.int64, []),
         "deaths": (np.int64, []),
+        "splits": (np.int64, []),
+        "merges": (np.int64, []),
+        "proposals": (np.int64, []),
         "log_joint": (np.float64, []),
         "piloted": (np.bool_, []),
         "warning": (SamplerWarning, None),
@@ -214,6 +219,7 @@ class DSBlockGibbs(StatesStep):
         *,
         collapse: Literal["auto", False] = "auto",
         scan: Literal["sequential", "random"] = "sequential",
+        split_merge: bool = True,
         pilots: bool = True,
         model: pm.Model | None = None,
         rng: RandomSource = None,
@@ -225,14 +231,12 @@ class DSBlockGibbs(StatesStep):
             raise ValueError(f'collapse must be "auto" or False, received {collapse!r}')
         if scan not in SCANS:
             raise ValueError(f"scan must be one of {SCANS}, received {scan!r}")
-        if not isinstance(pilots, (bool, np.bool_)):
-            raise TypeError(f"pilots must be True or False, received {pilots!r}")
         self.collapse = collapse
         self.scan = scan
-        self.pilots = bool(pilots)
         start = self._prepare(
             vars, model, rng, initial_point, blocked, _DirectSampler, collapse=collapse, scan=scan
         )
+        self._prepare_moves(start, split_merge, pilots)
         rehearse(DSBlockGibbs.step, self, start, hold=0)
         rehearse(DSBlockGibbs.step, self, start, tune=False)
 
@@ -242,6 +246,7 @@ class DSBlockGibbs(StatesStep):
         occupied, changes, full = 0, np.zeros(3, np.int64), False
         if hold and self.held == 0:
             point = self._start(point)
+        point = self._improve_if_due(point)
         for prior in self._priors:
             if self.tune:
                 if not hold:
@@ -254,11 +259,10 @@ class DSBlockGibbs(StatesStep):
             occupied += n_occupied
             full |= prior.truncated and n_occupied == prior.n_states
         point = self._missing.draw(point, self.rng)
-        if not hold and self.pilots:
-            point = self._improve_if_due(point)
+        point, moves = self._move(point, hold)
         self.held += hold
         stats = dict(zip(("moved", "births", "deaths"), changes.tolist(), strict=True))
-        stats |= {"n_occupied": occupied, "log_joint": self._log_joint(point)}
+        stats |= {**moves, "n_occupied": occupied + moves["splits"] - moves["merges"]}
         stats["piloted"] = self.piloted
         return point, [{**stats, "warning": self._truncation_warning(full)}]
 

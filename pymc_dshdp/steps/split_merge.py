@@ -30,13 +30,22 @@ from pymc_dshdp.kernels.split_merge import (
     weigh,
 )
 
-__all__ = ["Configuration", "Moves", "SplitMerge"]
+__all__ = ["Configuration", "Moves", "SplitMerge", "proposals_in_time"]
 
 PASSES = 3  # of the launch
 ROUNDS = 2  # of improvements, with a split tried for every state in each
 REHEARSED = 50  # times
 BEGINNINGS = ((0, 1, 0.5), (2, 1, 0.9), (10, 1, 0.9), (3, 2, 0.5))
 """Reach and stride of what a launch begins with around its anchors, and how it stays at first."""
+
+TIME_SHARE = 0.3  # of an iteration, for proposals
+ITERATION, PROPOSAL = 150_000, 120_000  # what both cost beside their times, in table entries
+PER_TIME = 4  # table entries that a proposal costs for each time
+
+
+def proposals_in_time(n_times, n_states):
+    """Find how many proposals take 0.3 of the time of a ``WeakLimitFFBS`` iteration, by size."""
+    return TIME_SHARE * (ITERATION + n_times * n_states) / (PROPOSAL + PER_TIME * n_times)
 
 
 class Moves(NamedTuple):

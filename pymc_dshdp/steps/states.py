@@ -14,22 +14,17 @@ from rich.progress import TextColumn
 from rich.table import Column
 
 from pymc_dshdp._compat import ChainStep
-from pymc_dshdp.kernels.blocks import PIECE_ELEMENTS
-from pymc_dshdp.kernels.counts import occupied_states
-from pymc_dshdp.kernels.simulation import first_impossible_time
 from pymc_dshdp.likelihood.missing import MissingValues, is_missing_observation
-from pymc_dshdp.likelihood.table import LogLikelihoodTable, terms_involving
-from pymc_dshdp.steps._common import PathReader, chain_number, select_priors
+from pymc_dshdp.likelihood.table import terms_involving
+from pymc_dshdp.steps._common import chain_number, select_priors
 from pymc_dshdp.steps.conjugate import ConjugateStep
 from pymc_dshdp.steps.grid_rho import GridRhoStep
-from pymc_dshdp.steps.impossible import raise_impossible
-from pymc_dshdp.steps.joint import JointDensity
-from pymc_dshdp.steps.pilots import best_of_pilots, cross_paths, plan_of
-from pymc_dshdp.steps.split_merge import SplitMerge
-from pymc_dshdp.steps.starting import alike, default_path, initial_paths, possible_path
+from pymc_dshdp.steps.pilots import best_of_pilots, plan_of
+from pymc_dshdp.steps.prior_sampler import PriorSampler
+from pymc_dshdp.steps.split_merge import proposals_in_time
 from pymc_dshdp.transitions import find_transitions
 
-__all__ = ["HELD_ITERATIONS", "PriorSampler", "StatesStep", "StatesStepState"]
+__all__ = ["HELD_ITERATIONS", "StatesStep", "StatesStepState"]
 
 HELD_ITERATIONS = 50
 FULL_SHARE = 0.01
@@ -53,157 +48,15 @@ class StatesStepState(StepMethodState):
     tuned: int
     n_tune: int
     plain: bool
+    split_merge: bool = field(metadata={"frozen": True})
     pilots: bool = field(metadata={"frozen": True})
-
-
-class PriorSampler:
-    """The states and the transition block of one prior."""
-
-    def __init__(self, model, prior, step, start, missing):
-        self.n_states = prior.n_states
-        self.truncated = prior.gamma is not None and bool(prior.states)
-        self.paths = PathReader(model, prior, start)
-        self.tables = [
-            LogLikelihoodTable(model, z, prior.n_states, missing, start) for z in prior.states
-        ]
-        self.transition = prior.update(model, step)
-        self._constrained = prior.constrained
-        self.n_times = int(sum(lengths.sum() for lengths in self.paths.lengths))
-        self.joint = JointDensity(model, prior, self.paths, self.transition)
-        self.split_merge = SplitMerge(model, prior, self.paths, self.transition, self.joint)
-        for i, (value, table) in enumerate(zip(self.paths.values, self.tables, strict=True)):
-            _refuse_hopeless(value.name, table, start)
-            self._refuse_impossible(i, start, start[value.name], "the starting path of")
-            if self.paths.initial[i] is not None:
-                self._refuse_impossible(i, start, self.paths.initial[i], "initial_states of")
-        self.exclusive = [model.rvs_to_values[rv] for rv in self.transition.rvs]
-        self.vars = self.paths.values + self.exclusive
-
-    def starts_from_data(self, point):
-        """Whether all paths of a point are default starting paths, and none is declared."""
-        return all(
-            path is None and self._is_default(i, point) for i, path in enumerate(self.paths.initial)
-        )
-
-    def _is_default(self, i, point):
-        path, known = np.ravel(point[self.paths.values[i].name]), self.tables[i].known
-        given = self.transition.transitions(point, self.tables[i].shape)
-        lengths = self.paths.lengths[i]
-        return np.array_equal(path, default_path(*given, lengths, self._constrained, known))
-
-    def _refuse_impossible(self, i, point, path, what):
-        """Raise if a path takes a transition, or begins in a state, of probability 0."""
-        path, lengths, shape = np.ravel(path), self.paths.lengths[i], self.tables[i].shape
-        if path.min() < 0 or path.max() >= self.n_states:
-            return  # said elsewhere
-        time = first_impossible_time(path, *self.transition.transitions(point, shape), lengths)
-        if time >= 0:
-            name, first = self.paths.values[i].name, time in np.cumsum(lengths) - lengths
-            move = "begin in" if first else f"go from state {path[time - 1]} to"
-            raise ValueError(
-                f"{what} {name!r} has probability 0: it cannot {move} state {path[time]} at "
-                f"position {time}, where the transition has probability 0; give a path that is "
-                "possible"
-            )
-
-    def start(self, point, rng, kind=None):
-        """Replace default starting paths by those declared, or by segmentations of the data."""
-        found = {}
-        for i in range(len(self.tables)):
-            if self._is_default(i, point):
-                found[i] = self.paths.initial[i]
-        unknown = [i for i, path in found.items() if path is None]
-        for group in alike([self.tables[i] for i in unknown]):
-            members = [unknown[i] for i in group]
-            lengths = np.concatenate([self.paths.lengths[i] for i in members])
-            tables = [self.tables[i] for i in members]
-            paths = initial_paths(tables, lengths, self.n_states, rng, kind)
-            for i, path in zip(members, paths, strict=True):
-                if self._constrained:
-                    given = self.transition.transitions(point, self.tables[i].shape)
-                    path = possible_path(path, *given, self.paths.lengths[i], self.tables[i].known)
-                found[i] = path
-        new = {}
-        for i, path in found.items():
-            value = self.paths.values[i]
-            new[value.name] = path.astype(value.dtype).reshape(point[value.name].shape)
-        return self._opened({**point, **new})
-
-    def _opened(self, point):
-        return self.transition.opened(point, self.paths.counts(point))
-
-    def cross(self, point, other):
-        """Divide the states of a point by those of another; see ``cross_paths``."""
-        names, known = [value.name for value in self.paths.values], self.paths.known
-        one, two = (np.concatenate([np.ravel(p[name]) for name in names]) for p in (point, other))
-        crossed = cross_paths(one, two, self.n_states)
-        new, low = {}, 0
-        for value, given in zip(self.paths.values, known, strict=True):
-            path = crossed[low : low + point[value.name].size]
-            low += path.size
-            path = path if given is None else np.where(given >= 0, given, path)
-            new[value.name] = path.astype(value.dtype).reshape(point[value.name].shape)
-        return self._opened({**point, **new})
-
-    def draw_states(self, point, rng, threads=1):
-        """Draw new paths by forward filtering and backward sampling.
-
-        Returns the point and the log marginal likelihood of the data.
-        """
-        total = 0.0
-        for value, table, lengths in zip(
-            self.paths.values, self.tables, self.paths.lengths, strict=True
-        ):
-            uniforms = rng.random(lengths.sum())
-            draw = self.transition.draw_path(table, point, lengths, uniforms, threads)
-            if draw.impossible_time >= 0:
-                raise_impossible(value.name, table, table.rows(point), draw.impossible_time)
-            path = draw.states.astype(value.dtype).reshape(point[value.name].shape)
-            point = {**point, value.name: path}  # the next path may share its likelihood
-            total += draw.log_marginal_likelihood.sum()
-        return point, total
-
-    def path_entropy(self, point, rng):
-        """Estimate H(z | y, theta, P) by log p(y | theta, P) - log p(y, z | theta, P) of a draw."""
-        drawn, entropy = self.draw_states(point, rng)
-        pi_init, P = self.transition.transition_probabilities(point)
-        rows, counts = np.vstack([pi_init, P]), self.paths.free_counts(drawn)
-        entropy -= (counts[counts > 0] * np.log(rows[counts > 0])).sum()
-        for value, table in zip(self.paths.values, self.tables, strict=True):
-            path, here = np.ravel(drawn[value.name]), table.rows(drawn)
-            for low in range(0, path.size, PIECE_ELEMENTS // self.n_states):
-                piece = path[low : low + PIECE_ELEMENTS // self.n_states]
-                rows = here(low, low + piece.size)
-                entropy -= rows[np.arange(piece.size), piece].sum()
-        return entropy
-
-    def redraw(self, point, rng):
-        """Draw what only this sampler draws beside paths and transitions: nothing."""
-        return point
-
-    def draw_transitions(self, point, rng):
-        """Draw the transition block; returns the point and the number of occupied states."""
-        counts = self.paths.counts(point)
-        switches, persistences = self.transition.split(point, counts, self.paths, rng)
-        new = self.transition(point, switches, persistences, rng)
-        return {**point, **new}, occupied_states(counts)
-
-
-def _refuse_hopeless(name, table, start):
-    """Raise if an observation has no finite log-density at the starting point."""
-    rows, T = table.rows(start), int(np.prod(table.shape))
-    size = max(1, PIECE_ELEMENTS // table.n_states)
-    for low in range(0, T, size):
-        ell = rows(low, min(low + size, T))
-        hopeless = np.flatnonzero(~np.isfinite(ell).any(axis=1) | np.isnan(ell).any(axis=1))
-        if hopeless.size:
-            raise_impossible(name, table, rows, low + hopeless[0], " at the starting point")
 
 
 class StatesStep(ChainStep):
     """A step that owns hidden states and the transition block of their priors.
 
-    Subclasses call ``_prepare`` in their constructor, and implement ``step``.
+    Subclasses call ``_prepare`` in their constructor, then ``_prepare_moves``, and implement
+    ``step``, which calls ``_improve_if_due`` and ``_move``.
     """
 
     _state_class = StatesStepState
@@ -244,6 +97,19 @@ class StatesStep(ChainStep):
         self._emission_values = _emission_values(model, priors, self._missing.rvs)
         self._set_hold([self])
         return start
+
+    def _prepare_moves(self, start, split_merge, pilots):
+        """Set which moves between modes are made, and have those of split-merge compiled."""
+        for name, flag in (("split_merge", split_merge), ("pilots", pilots)):
+            if not isinstance(flag, (bool, np.bool_)):
+                raise TypeError(f"{name} must be True or False, received {flag!r}")
+        self.split_merge, self.pilots = bool(split_merge), bool(pilots)
+        moving = [prior for prior in self._priors if prior.split_merge.available]
+        sizes = [(prior.n_times, prior.n_states) for prior in moving]
+        self.n_proposals = sum(proposals_in_time(*x) for x in sizes) / max(1, len(sizes))
+        if self.split_merge:
+            for prior in moving:
+                prior.split_merge.rehearse(start)
 
     @staticmethod
     def _progressbar_config(n_chains=1):
@@ -315,13 +181,30 @@ class StatesStep(ChainStep):
 
     def _improve_if_due(self, point):
         """Improve the point at some of the tuning iterations; any rule is allowed there."""
-        if not self.tune:
+        if not self.tune or self._holds or not self.split_merge:
             return point
         self.tuned += 1
         due = self.n_tune >= SHORTEST_TUNING and any(
             self.tuned == round(share * self.n_tune) for share in IMPROVED
         )
         return self._improve(point) if due else point
+
+    def _move(self, point, hold):
+        """Split and merge the states of every prior that can: (point, statistics)."""
+        stats = {"splits": 0, "merges": 0, "proposals": 0, "log_joint": 0.0}
+        if hold or not self.split_merge or self.n_proposals == 0.0:
+            return point, {**stats, "log_joint": self._log_joint(point)}
+        n = int(self.n_proposals + self.rng.random())
+        for prior in self._priors:
+            if not prior.split_merge.available:
+                stats["log_joint"] += prior.joint(point)
+                continue
+            point, moves, density = prior.split_merge(point, self.rng, n)
+            stats["log_joint"] += density
+            stats["splits"] += moves.splits
+            stats["merges"] += moves.merges
+            stats["proposals"] += n
+        return point, stats
 
     def _log_joint(self, point):
         """Sum of the priors' ``JointDensity`` at a point."""

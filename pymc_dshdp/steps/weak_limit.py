@@ -36,9 +36,6 @@ OWN_OPS = (
     SymmetricWeightsRV,
     TransitionRowsRV,
 )
-TIME_SHARE = 0.3  # of an iteration, for proposals
-ITERATION, PROPOSAL = 150_000, 120_000  # what both cost beside their times, in table entries
-PER_TIME = 4  # table entries that a proposal costs for each time
 OWN_ROLES = {"alpha", "gamma", "s", "sticky_phi"}
 
 
@@ -46,14 +43,7 @@ OWN_ROLES = {"alpha", "gamma", "s", "sticky_phi"}
 class WeakLimitFFBSState(StatesStepState):
     """Sampling state of ``WeakLimitFFBS``."""
 
-    split_merge: bool = field(metadata={"frozen": True})
     threads: int = field(metadata={"frozen": True})
-
-
-def _proposals(prior):
-    """Find how many proposals take 0.3 of an iteration's time, from the sizes alone."""
-    iteration = ITERATION + prior.n_times * prior.n_states
-    return TIME_SHARE * iteration / (PROPOSAL + PER_TIME * prior.n_times)
 
 
 class WeakLimitFFBS(StatesStep):
@@ -168,39 +158,10 @@ class WeakLimitFFBS(StatesStep):
     ) -> None:
         if isinstance(threads, bool) or not isinstance(threads, (int, np.integer)) or threads < 1:
             raise ValueError(f"threads must be a positive integer, received {threads!r}")
-        for name, flag in (("split_merge", split_merge), ("pilots", pilots)):
-            if not isinstance(flag, (bool, np.bool_)):
-                raise TypeError(f"{name} must be True or False, received {flag!r}")
         self.threads = int(threads)
-        self.split_merge, self.pilots = bool(split_merge), bool(pilots)
         start = self._prepare(vars, model, rng, initial_point, blocked)
-        moving = [prior for prior in self._priors if prior.split_merge.available]
-        self.n_proposals = sum(_proposals(prior) for prior in moving) / max(1, len(moving))
+        self._prepare_moves(start, split_merge, pilots)
         rehearse(WeakLimitFFBS.step, self, start, hold=0, threads=1)  # no threads before a fork
-        if self.split_merge:
-            for prior in moving:
-                prior.split_merge.rehearse(start)
-
-    def _split_and_merge(self, point):
-        """Make proposals for every prior that takes them: (point, statistics)."""
-        n = int(self.n_proposals + self.rng.random())
-        splits = merges = proposals = 0
-        log_joint = 0.0
-        for prior in self._priors:
-            if not prior.split_merge.available:
-                log_joint += prior.joint(point)
-                continue
-            point, moves, density = prior.split_merge(point, self.rng, n)
-            log_joint += density
-            splits += moves.splits
-            merges += moves.merges
-            proposals += n
-        return point, {
-            "splits": splits,
-            "merges": merges,
-            "proposals": proposals,
-            "log_joint": log_joint,
-        }
 
     def step(self, point):
         """Draw the states and the transition block of each prior; see the class."""
@@ -208,6 +169,7 @@ class WeakLimitFFBS(StatesStep):
         occupied, total, full = 0, 0.0, False
         if hold and self.held == 0:
             point = self._start(point)
+        point = self._improve_if_due(point)
         for prior in self._priors:
             if hold:
                 log_marginal = np.nan
@@ -218,14 +180,10 @@ class WeakLimitFFBS(StatesStep):
             total += log_marginal
             full |= prior.truncated and n_occupied == prior.n_states
         point = self._missing.draw(point, self.rng)
-        if hold or not self.split_merge or self.n_proposals == 0.0:
-            moved = {"splits": 0, "merges": 0, "proposals": 0, "log_joint": self._log_joint(point)}
-        else:
-            point = self._improve_if_due(point)
-            point, moved = self._split_and_merge(point)
+        point, moved = self._move(point, hold)
         self.held += hold
         stats = {
-            "n_occupied": occupied,
+            "n_occupied": occupied + moved["splits"] - moved["merges"],
             "log_marginal_likelihood": total,
             **moved,
             "piloted": self.piloted,

@@ -121,6 +121,7 @@ def test_stationary_frequencies(name, collapse):
         if name == "sticks":
             steps.append(dshdp.GridRhoStep([model["z"]], rng=18))
     steps[0].stop_tuning()
+    steps[0].n_proposals = 2.0  # of splits and merges, where the evidence is known
     assert ("mean" in {v.name for v in steps[0].vars}) == collapse
     point = model.initial_point()
     sweeps = 6_000
