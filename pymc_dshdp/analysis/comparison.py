@@ -67,7 +67,9 @@ def compare_held_out(
     layout: Any = None
     for name, pair in models.items():
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise TypeError(f"models[{name!r}] must be a pair (idata, model), received {pair!r}")
+            raise TypeError(
+                f"models[{name!r}] must be a pair (idata, model), received {type(pair).__name__}"
+            )
         idata, model = pair
         if isinstance(idata, pm.Model):
             raise TypeError(f"models[{name!r}] must have the result first, (idata, model)")
