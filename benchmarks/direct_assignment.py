@@ -86,7 +86,6 @@ def sweep_seconds(step, point):
             base,
             emission,
             grouped,
-            False,
         )
         least = min(least, time.perf_counter() - start)
     return least

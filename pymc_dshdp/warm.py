@@ -48,12 +48,20 @@ def _autoregression(z):
     dshdp.SwitchingVAR("y", A, cov, z, observed=Y)
 
 
+def _seasons(name, n_states):
+    """Two matrices that an index chooses, under NUTS."""
+    P = pm.Dirichlet("P", np.ones((2, n_states, n_states)))
+    return dshdp.Transitions(name, P, index=np.arange(sum(LENGTHS)) % 2)
+
+
 MODELS = {
     "DSHDP": (dshdp.DSHDP, _poisson),
     "DSHDP, stick-breaking": (partial(dshdp.DSHDP, weights="stick-breaking"), _normal),
     "StickyHDP": (dshdp.StickyHDP, _autoregression),
     "HDP": (dshdp.HDP, _vectors),
+    "HDP, finite mixture": (partial(dshdp.HDP, weights="finite-mixture"), _poisson),
     "FixedTransitions": (dshdp.FixedTransitions, _scale),
+    "Transitions": (_seasons, _normal),
 }
 
 

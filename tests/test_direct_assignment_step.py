@@ -199,7 +199,7 @@ def test_sequential_and_parallel_chains_agree(start, model):
 
 def test_sampling_recovers_the_segments(model):
     with model:
-        steps = [DSBlockGibbs([model["z"]], scan="random"), dshdp.GridRhoStep([model["z"]])]
+        steps = [DSBlockGibbs([model["z"]]), dshdp.GridRhoStep([model["z"]])]
     idata = sample(model, step=steps, draws=300, tune=100)
     z = posterior(idata)["z"]
     together = (z[..., :, None] == z[..., None, :]).mean(axis=(0, 1))
@@ -369,8 +369,6 @@ def test_other_priors():
 def test_refusals(model):
     with pytest.raises(ValueError, match='collapse must be "auto" or False, received True'):
         build(model, collapse=True)
-    with pytest.raises(ValueError, match="scan must be one of"):
-        build(model, scan="backward")
     with pm.Model() as hard:
         prior = dshdp.DSHDP("hmm", n_states=2)
         z = dshdp.HiddenStates("z", prior, length=3)

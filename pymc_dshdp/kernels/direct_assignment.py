@@ -184,7 +184,6 @@ def sweep_states(
     base,
     emission,
     grouped,
-    random_scan,
     free=None,
 ):
     """Draw (z_t, w_t, w_{t+1}) | all else once for each t, pi_bar and pi_init integrated out.
@@ -209,8 +208,6 @@ def sweep_states(
     grouped : bool
         Whether the emission is alike in all empty slots and ``base`` in all rows, so that empty
         slots can be weighed together and a time point costs the number of occupied states.
-    random_scan : bool
-        Visit the time points in a random order instead of the order of time.
     free : ndarray of shape (m,), int64, optional
         The time points to draw, in the order of time; default all. At the others the state is
         given, and their w_t, drawn before the sweep, are left as they are.
@@ -228,11 +225,7 @@ def sweep_states(
     active, place, size = urns.active, urns.place, urns.size
     likelihoods = np.empty(L + 1)
     weights = np.empty(L + DRAW_DRAW)
-    order = np.arange(T) if free is None else free.copy()
-    if random_scan:
-        for i in range(order.shape[0] - 1, 0, -1):
-            j = int(rng.random() * (i + 1))
-            order[i], order[j] = order[j], order[i]
+    order = np.arange(T) if free is None else free
     moved = births = deaths = 0
     impossible = -1
     for t in order:

@@ -22,13 +22,11 @@ from pymc_dshdp.typing import Point, RandomSource, Tensor
 
 __all__ = ["DSBlockGibbs"]
 
-SCANS = ("sequential", "random")
-
 
 class _DirectSampler(PriorSampler):
     """The states, the transition block and the collapsed parameters of one prior."""
 
-    def __init__(self, model, prior, step, start, missing, collapse, scan):
+    def __init__(self, model, prior, step, start, missing, collapse):
         if prior.varies:
             raise ValueError(
                 f"{step}: the self-persistence kappa of {prior.label!r} varies with time; "
@@ -40,7 +38,6 @@ class _DirectSampler(PriorSampler):
                 "not integrate out; use WeakLimitFFBS"
             )
         super().__init__(model, prior, step, start, missing)
-        self._random_scan = scan == "random"
         self._free = [
             np.arange(lengths.sum()) if known is None else np.flatnonzero(known < 0)
             for known, lengths in zip(self.paths.known, self.paths.lengths, strict=True)
@@ -95,7 +92,6 @@ class _DirectSampler(PriorSampler):
                 base,
                 statistics,
                 grouped and self.transition.rows_alike,
-                self._random_scan,
                 self._free[i],
             )
             if draw.impossible_time >= 0:
@@ -134,7 +130,6 @@ class DSBlockGibbsState(StatesStepState):
     """Sampling state of ``DSBlockGibbs``."""
 
     collapse: str | bool = field(metadata={"frozen": True})
-    scan: str = field(metadata={"frozen": True})
 
 
 class DSBlockGibbs(StatesStep):
@@ -169,8 +164,6 @@ class DSBlockGibbs(StatesStep):
         "auto" (default): integrate emission parameters out of the sweep where the likelihood is
         of a conjugate family, and redraw them after it; the step then owns them. False: keep
         all emission parameters as they are during the sweep.
-    scan : "sequential" or "random"
-        Visit the time points in the order of time, or in a new random order each iteration.
     split_merge, pilots : bool
         As for ``WeakLimitFFBS``.
     model : pymc.Model, optional
@@ -218,7 +211,6 @@ class DSBlockGibbs(StatesStep):
         vars: Sequence[Tensor],
         *,
         collapse: Literal["auto", False] = "auto",
-        scan: Literal["sequential", "random"] = "sequential",
         split_merge: bool = True,
         pilots: bool = True,
         model: pm.Model | None = None,
@@ -229,12 +221,9 @@ class DSBlockGibbs(StatesStep):
     ) -> None:
         if not (isinstance(collapse, str) and collapse == "auto") and collapse is not False:
             raise ValueError(f'collapse must be "auto" or False, received {collapse!r}')
-        if scan not in SCANS:
-            raise ValueError(f"scan must be one of {SCANS}, received {scan!r}")
         self.collapse = collapse
-        self.scan = scan
         start = self._prepare(
-            vars, model, rng, initial_point, blocked, _DirectSampler, collapse=collapse, scan=scan
+            vars, model, rng, initial_point, blocked, _DirectSampler, collapse=collapse
         )
         self._prepare_moves(start, split_merge, pilots)
         rehearse(DSBlockGibbs.step, self, start, hold=0)

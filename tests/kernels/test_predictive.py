@@ -223,7 +223,7 @@ def test_sums_do_not_drift(name):
         switches, visits = np.zeros((L + 1, L), np.int64), np.zeros(L, np.int64)
         persists = draw_persistences(rng, states, lengths, logit, pi_bar, switches, visits)
         draw = sweep_states(
-            rng, states, persists, lengths, switches, visits, logit, base, emission, True, False
+            rng, states, persists, lengths, switches, visits, logit, base, emission, True
         )
         states = draw.states
     fresh = build(y, *made)

@@ -118,8 +118,7 @@ class Setup:
                 steps = [dshdp.WeakLimitFFBS([z])]
             else:
                 collapse = "auto" if c.sampler == "direct-collapsed" else False
-                scan = "random" if c.weights == "stick-breaking" else "sequential"
-                steps = [dshdp.DSBlockGibbs([z], collapse=collapse, scan=scan)]
+                steps = [dshdp.DSBlockGibbs([z], collapse=collapse)]
             if c.prior == "ds":
                 grid = GRID if c.refine else MIDPOINTS
                 steps.append(dshdp.GridRhoStep([z], grid=grid, refine=c.refine))

@@ -32,7 +32,7 @@ BATCHES = 50
 
 
 @njit
-def run(rng, sweeps, states, lengths, logit, alpha, beta, gamma, sticks, emission, grouped, scan):
+def run(rng, sweeps, states, lengths, logit, alpha, beta, gamma, sticks, emission, grouped):
     """Frequencies of labelled paths, and of the patterns of w, by batch.
 
     Beta (and v) are drawn too where gamma > 0. The first rows, with no mass on the diagonal, are
@@ -58,7 +58,6 @@ def run(rng, sweeps, states, lengths, logit, alpha, beta, gamma, sticks, emissio
             alpha * beta * np.ones((n_states + 1, 1)),
             emission,
             grouped,
-            scan,
         )
         states = draw.states
         if gamma > 0.0:
@@ -143,17 +142,17 @@ def enumerate_paths(weights, emission):
 
 
 @pytest.mark.parametrize(
-    ("emission", "weights", "scan"),
+    ("emission", "weights"),
     [
-        pytest.param("table", "fixed", False, marks=pytest.mark.slow),
-        ("table", "weak-limit", True),
-        ("table", "stick-breaking", False),
-        ("collapsed", "fixed", True),
-        ("collapsed", "weak-limit", False),
-        ("collapsed", "stick-breaking", False),
+        pytest.param("table", "fixed", marks=pytest.mark.slow),
+        ("table", "weak-limit"),
+        ("table", "stick-breaking"),
+        ("collapsed", "fixed"),
+        ("collapsed", "weak-limit"),
+        ("collapsed", "stick-breaking"),
     ],
 )
-def test_stationary_frequencies_of_labelled_paths(emission, weights, scan):
+def test_stationary_frequencies_of_labelled_paths(emission, weights):
     """Fails where one w is forgotten in n^{-t}, a transition crosses sequences, or pi_bar stays."""
     gamma = {"fixed": 0.0, "weak-limit": 3.0, "stick-breaking": 2.0}[weights]
     sticks = np.zeros(2) if weights == "stick-breaking" else np.empty(0)
@@ -167,9 +166,7 @@ def test_stationary_frequencies_of_labelled_paths(emission, weights, scan):
         include_path(sums, states)
     rng = np.random.default_rng(11)
     sweeps = 300_000
-    found = run(
-        rng, sweeps, states, LENGTHS, LOGIT, ALPHA, beta, gamma, sticks, sums, grouped, scan
-    )
+    found = run(rng, sweeps, states, LENGTHS, LOGIT, ALPHA, beta, gamma, sticks, sums, grouped)
     for frequencies, expected in zip(found, enumerate_paths(weights, emission), strict=True):
         error = frequencies.std(axis=0, ddof=1) / math.sqrt(BATCHES)
         common = expected > 2e-4
