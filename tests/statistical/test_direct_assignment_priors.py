@@ -121,10 +121,10 @@ def test_stationary_frequencies(name, collapse):
         if name == "sticks":
             steps.append(dshdp.GridRhoStep([model["z"]], rng=18))
     steps[0].stop_tuning()
-    steps[0].n_proposals = 2.0  # of splits and merges, where the evidence is known
+    steps[0].n_proposals = 1.0  # of splits and merges, where the evidence is known
     assert ("mean" in {v.name for v in steps[0].vars}) == collapse
     point = model.initial_point()
-    sweeps = 6_000
+    sweeps = 4_000
     powers = L ** np.arange(T - 1, -1, -1)
     frequencies = np.zeros((BATCHES, L**T))
     for i in range(-100, sweeps):
