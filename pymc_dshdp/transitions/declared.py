@@ -22,10 +22,7 @@ __all__ = ["RowsPrior", "TransitionPrior", "exchangeable", "tag"]
 
 WEIGHTS = ("weak-limit", "stick-breaking", "finite-mixture")
 CONCENTRATIONS = ("dynamic", "static")
-ROLES = (
-    *("gamma", "alpha", "s", "phi", "eta", "n_active", "active", "beta", "fractions"),
-    *("pi_bar", "pi_init"),
-)
+ROLES = "gamma alpha s phi eta n_active active beta fractions pi_bar pi_init".split()
 
 
 def tag(rv, name, role, *kind):
