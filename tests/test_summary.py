@@ -269,7 +269,7 @@ def test_chains_are_ranked_by_the_joint_or_not_at_all():
     assert "log_joint" not in found.modes
 
     found = dshdp.check(divided_chains({**stats, "log_joint": noise - 1.44 * higher}))
-    message = r"believe 3 of 4 chains, \[0, 1, 3\]: by their mean log_joint .* \[2\] 72 nats below"
+    message = r"mean log_joint \[0, 1, 3\] lies highest, \[2\] 72 nats below, but the entropy"
     assert re.search(message, found.problems[0]), found.problems[0]
     np.testing.assert_allclose(-np.diff(found.modes["log_joint"]), 72, atol=1)
     entropy = {"path_entropy": 2.88 * higher + 0.0 * noise}

@@ -14,6 +14,7 @@ from pymc_dshdp.analysis.convergence import judge
 from pymc_dshdp.analysis.invariant import diagnostics, label_invariant
 from pymc_dshdp.analysis.modes import advice, starts, table_of_modes
 from pymc_dshdp.analysis.numbering import match_states
+from pymc_dshdp.analysis.path_entropy import statistics_with_entropy
 from pymc_dshdp.analysis.report import Report, rounded, table
 from pymc_dshdp.analysis.result import element_labels, find_hidden, state_labels
 from pymc_dshdp.likelihood.conditional import reasons
@@ -56,8 +57,8 @@ class Check(Report):
     modes : pandas.DataFrame
         A row for each group of chains that found the same segmentation, the largest first:
         ``chains``, ``share`` of the chains, mean number of ``states`` occupied; where the sampler
-        statistic ``log_joint`` is there, its mean (``log_joint``; with the statistic
-        ``path_entropy`` added to it, ``evidence``) and the Monte Carlo ``error`` of that.
+        statistic ``log_joint`` is there, its mean (``log_joint``; where the model is known that of
+        log_joint + path_entropy, ``evidence``) and the Monte Carlo ``error`` of that.
     truncated : float
         Share of the draws that occupy all states.
     divergences : int
@@ -123,7 +124,8 @@ def check(idata: Result, *, states: str | None = None, model: pm.Model | None = 
         The hidden-state variable, where there are several.
     model : pymc.Model, optional
         That was sampled; by default the one of the context, if any. Then the notes say which
-        emission parameters are left to NUTS, and why.
+        emission parameters are left to NUTS, and why; and groups of chains that disagree are
+        ranked by the evidence of their modes.
 
     Returns
     -------
@@ -157,7 +159,13 @@ def check(idata: Result, *, states: str | None = None, model: pm.Model | None = 
     quantities = len(found) + len(aligned)
     verdicts = [judge(found, invariant, quantities), judge(aligned, parameters, quantities)]
     problems, short, more = _chain_problems(verdicts, found, aligned, hidden.z.shape[1])
+    model = pm.Model.get_context(error_if_none=False) if model is None else model
     if len(modes) > 1:
+        if model is not None and "log_joint" in modes and hidden.name in model.named_vars:
+            try:
+                modes = table_of_modes(statistics_with_entropy(idata, model), matching, names)
+            except ValueError as error:
+                notes.append(f"the entropy of the paths, which ranks chains, is unknown: {error}")
         problems.insert(0, f"{chain_message(matching.chains, names)}; {advice(modes)}")
     if matching.from_consensus > FARTHER * matching.apart:
         problems.append(
@@ -182,7 +190,6 @@ def check(idata: Result, *, states: str | None = None, model: pm.Model | None = 
     notes += starts(stats, matching, names)
     labels = state_labels(group(idata, "posterior"), hidden)
     notes += _consensus_notes(matching, labels)
-    model = pm.Model.get_context(error_if_none=False) if model is None else model
     notes += [] if model is None else _notes_on_steps(model, group(idata, "posterior"))
     distances = pd.DataFrame(matching.chains.distances, index=names, columns=names)
     return Check(

@@ -80,6 +80,11 @@ def advice(modes):
         f"{_listed([chains])} {nats:.0f} nats below"
         for chains, nats in zip(others["chains"], below, strict=True)
     )
+    if level == "log_joint":
+        return (
+            f"by their mean log_joint {_listed([best['chains']])} lies highest, {rest}, but the "
+            "entropy of their paths may outweigh that: check(idata, model=model) adds it"
+        )
     return (
         f"believe {n} of {n_chains} chains, {_listed([best['chains']])}: by their mean {by} the "
         f"others are {rest}"
