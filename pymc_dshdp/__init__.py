@@ -36,6 +36,7 @@ from pymc_dshdp.plots import (
     plot_series,
     plot_transitions,
 )
+from pymc_dshdp.runs.choosing import choose_states
 from pymc_dshdp.runs.distributed import sample_distributed
 from pymc_dshdp.runs.resume import continue_sampling
 from pymc_dshdp.runs.state_summary import StateSummary
@@ -78,6 +79,7 @@ __all__ = [
     "align",
     "align_to",
     "check",
+    "choose_states",
     "compare_held_out",
     "continue_sampling",
     "datasets",

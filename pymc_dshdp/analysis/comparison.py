@@ -13,7 +13,7 @@ from pymc_dshdp.analysis.draws import PosteriorDraws
 from pymc_dshdp.kernels.decoding import filter_with_scores
 from pymc_dshdp.typing import Result
 
-__all__ = ["compare_held_out"]
+__all__ = ["compare_held_out", "units"]
 
 BLOCKS = 20
 ELEMENTS = 2**20  # log predictive densities held at a time
@@ -82,7 +82,7 @@ def compare_held_out(
             )
         layout = draws.lengths
         scores[name] = _scores(draws)
-    starts = _units(layout)
+    starts = units(layout)
     sizes = np.diff(np.r_[starts, layout.sum()])
     order = sorted(scores, key=lambda name: -scores[name][0].sum())
     best = scores[order[0]]
@@ -143,7 +143,7 @@ def _blocks(draws, size):
         yield np.array(rows)
 
 
-def _units(lengths):
+def units(lengths):
     """First times of the units: sequences, or blocks of about equal length within them."""
     stops = np.cumsum(lengths)
     if lengths.size >= BLOCKS:

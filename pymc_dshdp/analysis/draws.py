@@ -53,6 +53,10 @@ class PosteriorDraws:
     n_states : int
     shape : tuple
         Of the states.
+    table : LogLikelihoodTable
+    point : callable
+        ``point(chain, draw)``, the values of a draw by the names of the value variables that the
+        table and the transitions need.
     """
 
     def __init__(
@@ -78,19 +82,19 @@ class PosteriorDraws:
         self.shape = start[model.rvs_to_values[z].name].shape
         self.lengths = path_lengths(model, z, start)
         self.coords = {name: posterior[name] for name in ("chain", "draw")}
-        self._table = LogLikelihoodTable(model, z, prior.n_states, missing, start)
+        self.table = LogLikelihoodTable(model, z, prior.n_states, missing, start)
         terms = [(v, g) for v, g in terms_involving(model, z) if v not in missing]
         self._values = {v.name: model.rvs_to_values[v] for v, _ in terms if v in model.observed_RVs}
         graphs = [g for _, g in terms]
         self._transitions = TransitionReader(model, prior)
         graphs += self._transitions.graphs
-        self._to_point = _point_builder(model, z, graphs, posterior, start)
+        self.point = _point_builder(model, z, graphs, posterior, start)
 
     def __iter__(self):
         """Yield ((chain, draw), log_likelihoods (T, L), pi_init, Transitions), by position."""
         for index in np.ndindex(self.draws_shape):
-            point = self._to_point(*index)
-            yield index, self._table(point), *self._transitions(point, self.shape)
+            point = self.point(*index)
+            yield index, self.table(point), *self._transitions(point, self.shape)
 
     def observed_values(self):
         """Observed values that depend on the states, by name."""

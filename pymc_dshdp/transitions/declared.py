@@ -34,7 +34,7 @@ def tag(rv, name, role, *kind):
     return rv
 
 
-def _state_dims(model, name, n_states, dims):
+def _state_dims(model, name, n_states, dims, fewest):
     """Resolve (dim, dim_to, L) and the coordinates that are missing, by name."""
     if (n_states is None) == (dims is None):
         raise ValueError(
@@ -44,8 +44,8 @@ def _state_dims(model, name, n_states, dims):
     if dims is None:
         if isinstance(n_states, bool) or not isinstance(n_states, (int, np.integer)):
             raise TypeError(f"{name}: n_states must be an integer, received {n_states!r}")
-        if n_states < 2:
-            raise ValueError(f"{name}: n_states must be at least 2, received {n_states}")
+        if n_states < fewest:
+            raise ValueError(f"{name}: n_states must be at least {fewest}, received {n_states}")
         dim = f"{name}_state"
         missing = {dim: np.arange(n_states)}
     else:
@@ -61,9 +61,10 @@ def _state_dims(model, name, n_states, dims):
         dim = dims
         missing = {}
         n_states = len(model.coords[dim])
-        if n_states < 2:
+        if n_states < fewest:
             raise ValueError(
-                f"{name}: the coordinate {dim!r} must have at least 2 states, received {n_states}"
+                f"{name}: the coordinate {dim!r} must have at least {fewest} states, received "
+                f"{n_states}"
             )
     dim_to = f"{dim}_to"
     if dim_to not in model.coords:
@@ -131,6 +132,8 @@ class TransitionPrior:
         Whether transitions may be impossible, so that not every path is a start.
     tied : bool
         Whether what is impossible tells the states apart; see ``exchangeable``.
+    fewest_states : int
+        The least L that can be declared.
     found_as : str
         How steps and readers find it again; see ``transitions.found.register``. "matrices" is any
         graph, whose parameters are left to NUTS.
@@ -139,6 +142,7 @@ class TransitionPrior:
     found_as = "matrices"
     constrained = True
     tied = False
+    fewest_states = 2
     pi_init: Any = None
     pi_bar: Any = None
     kappa: Any = None
@@ -152,7 +156,7 @@ class TransitionPrior:
         self.name = context.name_for(name)
         self.model = context.root
         dim, dim_to, self.n_states, self._missing_coords = _state_dims(
-            self.model, self.name, n_states, dims
+            self.model, self.name, n_states, dims, self.fewest_states
         )
         self.dims = (dim, dim_to)
         self.recorded: dict[str, Any] = {}

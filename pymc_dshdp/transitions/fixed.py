@@ -41,6 +41,8 @@ class FixedTransitions(RowsPrior):
         Naming the argument, the value received and what to give instead.
     """
 
+    fewest_states = 1  # one state is no hidden Markov model, but what it is compared with
+
     def __init__(
         self,
         name: str,

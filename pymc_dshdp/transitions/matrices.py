@@ -14,7 +14,7 @@ from pymc_dshdp.transitions.declared import TransitionPrior, exchangeable
 from pymc_dshdp.transitions.update import describe_wrong_row
 from pymc_dshdp.typing import Tensor
 
-__all__ = ["Transitions", "stationary_distribution"]
+__all__ = ["Transitions", "connected", "stationary_distribution"]
 
 FORMS = "(L, L); (G, L, L) with index=; (T, L, L); or (n_sequences, T, L, L)"
 
@@ -198,7 +198,7 @@ class Transitions(TransitionPrior):
                     f'{where}="stationary" is for a P that is the same at all times, received one '
                     f"of {matrices.type.ndim} dimensions; give the probabilities"
                 )
-            if drawn is not None and not _connected(drawn > 0.0):
+            if drawn is not None and not connected(drawn > 0.0):
                 raise ValueError(
                     f'{where}="stationary" is for a P under which every state leads to every '
                     "other; states that a path leaves for ever have no stationary probability. "
@@ -232,8 +232,8 @@ def _drawn(matrices):
         return None
 
 
-def _connected(possible):
-    """Whether every state leads to every other."""
+def connected(possible):
+    """Whether every state leads to every other, by a matrix of what is possible."""
     reach = possible | np.eye(len(possible), dtype=bool)
     for _ in range(len(possible)):
         reach = (reach.astype(int) @ reach) > 0
