@@ -1,10 +1,11 @@
 """Do chains arrive? python -m benchmarks.modes runs chains from several seeds on known data.
 
-For each chain: the mean of ``log_joint`` over the draws (data and path, everything else integrated
-out), the number of occupied states, the share of times labelled otherwise than in the true path
-where there is one, and seconds. For each data set: how far the chains' joints lie apart, and the
-share of times that two chains label differently. Beside it the same without pilots, splits and
-merges (``--plain``). Data: motion capture and the hippocampus sample (``--data DIR`` with
+For each chain: the evidence of its mode (the mean over the draws of ``log_joint``, data and path
+with everything else integrated out, and of the entropy of the path, as ``check`` ranks chains), the
+joint alone, the number of occupied states, the share of times labelled otherwise than in the true
+path where there is one, and seconds. For each data set: how far apart the chains' evidence lies,
+and the share of times that two chains label differently. Beside it the same without pilots, splits
+and merges (``--plain``). Data: motion capture and the hippocampus sample (``--data DIR`` with
 ``mocap6.npz`` and ``i01_maze15_2d_data_100ms_sample_trials.npz``), the authors' two simulated
 series (there too), letters that are read forward and backward, started from one cluster a letter,
 and recordings one of whose states alternates between two regimes.
@@ -23,7 +24,18 @@ import pymc as pm
 
 import pymc_dshdp as dshdp
 from benchmarks.timing import table
+from pymc_dshdp.analysis.path_entropy import statistics_with_entropy
 from pymc_dshdp.steps import WeakLimitFFBS
+
+
+class Chain(NamedTuple):
+    """What is told of a chain."""
+
+    evidence: float
+    joint: float
+    states: float
+    path: np.ndarray
+    seconds: float
 
 
 class Problem(NamedTuple):
@@ -129,7 +141,7 @@ DATA = {
 
 
 def run(problem, seed, tune, draws, plain):
-    """(mean joint, mean number of states, last path, seconds) of one chain."""
+    """Run one chain."""
     with problem.model:
         z = problem.model["z"]
         steps = [WeakLimitFFBS([z], pilots=not plain, split_merge=not plain)]
@@ -139,12 +151,12 @@ def run(problem, seed, tune, draws, plain):
             compute_convergence_checks=False,
         )  # fmt: skip
     seconds = time.perf_counter() - began
-    stats = idata["sample_stats"]
-    path = np.ravel(idata["posterior"]["z"].values[0, -1])
-    return (
-        float(stats["log_joint"].values.mean()),
-        float(stats["n_occupied"].values.mean()),
-        path,
+    stats = statistics_with_entropy(idata, problem.model)
+    return Chain(
+        float((stats["log_joint"] + stats["path_entropy"]).mean()),
+        float(stats["log_joint"].mean()),
+        float(stats["n_occupied"].mean()),
+        np.ravel(idata["posterior"]["z"].values[0, -1]),
         seconds,
     )
 
@@ -177,18 +189,19 @@ def main():
 def report(name, problem, chains, plain):
     """Print the chains of one data set."""
     rows = []
-    for seed, (joint, states, path, seconds) in enumerate(chains, 1):
+    for seed, chain in enumerate(chains, 1):
         wrong = ""
         if problem.truth is not None:
-            wrong = f"{float(dshdp.hamming_distance(path, problem.truth)):.3f}"
-        rows.append((str(seed), f"{joint:.1f}", f"{states:.1f}", wrong, f"{seconds:.1f}"))
+            wrong = f"{float(dshdp.hamming_distance(chain.path, problem.truth)):.3f}"
+        numbers = (chain.evidence, chain.joint, chain.states)
+        rows.append((str(seed), *(f"{x:.1f}" for x in numbers), wrong, f"{chain.seconds:.1f}"))
     title = f"modes, {name}{', without the moves' if plain else ''}"
-    table(title, rows, ("seed", "joint", "states", "Hamming", "s"))
-    joints = [joint for joint, *_ in chains]
-    apart = [float(dshdp.hamming_distance(a[2], b[2])) for a, b in combinations(chains, 2)]
+    table(title, rows, ("seed", "evidence", "joint", "states", "Hamming", "s"))
+    found = [chain.evidence for chain in chains]
+    apart = [float(dshdp.hamming_distance(a.path, b.path)) for a, b in combinations(chains, 2)]
     if apart:
         print(
-            f"joint {min(joints):.1f} to {max(joints):.1f}; two chains differ in "
+            f"evidence {min(found):.1f} to {max(found):.1f}; two chains differ in "
             f"{min(apart):.3f} to {max(apart):.3f} of the times",
             flush=True,
         )

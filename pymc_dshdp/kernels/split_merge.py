@@ -25,7 +25,15 @@ Jacobian on both sides.
         + log q(share | merged) + log s(b | a; divided) + log r(j | i, times of b)
         - log q(path) - log q(share | divided) - log r(j | i, S - i) + log E
 
-and a merge has minus that with the roles exchanged. States of known times take no part.
+and a merge has minus that with the roles exchanged. A *resplit* is a merge with b and a split of
+what results, with the same anchors, in one proposal; the merged configuration and E cancel:
+
+    log ratio = log pi(new) - log pi(old) + log s(b | a; new) - log s(b | a; old)
+        + log r(j | i, new times of b) - log r(j | i, old times of b)
+        + log q(old path) - log q(new path) + log q(old share | old) - log q(new share | new)
+
+with i in a and j in b, new and old, so that the launch is the same. States of known times take no
+part.
 """
 
 import math
@@ -173,6 +181,21 @@ def weigh(rng, path, prior, proposal):
         divided, merged = path.counts, merged_counts(path.counts, a, b)
     log_ratio, log_beta = _compare(rng, divided, merged, path.log_beta, split, a, b, prior)
     return Weighing(log_ratio, divided if split else merged, log_beta)
+
+
+@njit(cache=True, nogil=True)
+def weigh_again(rng, path, prior, proposal):
+    """Draw the weights of another division of the same times, and compare it with the present."""
+    _, _, _, a, b, times, sides, _ = proposal
+    counts = divided_counts(path.states, path.first, path.counts, times, sides, a, b)
+    tables_a, tables_b = tables_guess(counts, a), tables_guess(counts, b)
+    log_beta = draw_share(rng, path.log_beta, tables_a, tables_b, a, b, prior)
+    log_ratio = log_pair_transitions(counts, log_beta, a, b, prior)
+    log_ratio += log_weight_ratio(log_beta, tables_a, tables_b, a, b, prior)
+    tables_a, tables_b = tables_guess(path.counts, a), tables_guess(path.counts, b)
+    log_ratio -= log_pair_transitions(path.counts, path.log_beta, a, b, prior)
+    log_ratio -= log_weight_ratio(path.log_beta, tables_a, tables_b, a, b, prior)
+    return Weighing(log_ratio, counts, log_beta)
 
 
 @njit(cache=True, nogil=True)

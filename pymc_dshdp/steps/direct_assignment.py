@@ -179,7 +179,8 @@ class DSBlockGibbs(StatesStep):
     Sampler statistics: ``n_occupied``, the number of states visited (over all priors of the
     step); of the last sweep, ``moved``, the time points whose state changed, ``births``, those
     that went to a state that nothing else was in, and ``deaths``, those that left a state empty;
-    and ``log_joint``, ``proposals``, ``splits`` and ``merges`` as of ``WeakLimitFFBS``.
+    and ``log_joint``, ``proposals``, ``splits``, ``merges`` and ``resplits`` as of
+    ``WeakLimitFFBS``.
 
     Starting path and the ``warning`` statistic are those of ``WeakLimitFFBS``, with collapsed
     parameters among those drawn exactly. When all L states are occupied the sweep
@@ -199,6 +200,7 @@ class DSBlockGibbs(StatesStep):
         "deaths": (np.int64, []),
         "splits": (np.int64, []),
         "merges": (np.int64, []),
+        "resplits": (np.int64, []),
         "proposals": (np.int64, []),
         "log_joint": (np.float64, []),
         "piloted": (np.bool_, []),

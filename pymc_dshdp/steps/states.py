@@ -191,7 +191,7 @@ class StatesStep(ChainStep):
 
     def _move(self, point, hold):
         """Split and merge the states of every prior that can: (point, statistics)."""
-        stats = {"splits": 0, "merges": 0, "proposals": 0, "log_joint": 0.0}
+        stats = {"splits": 0, "merges": 0, "resplits": 0, "proposals": 0, "log_joint": 0.0}
         if hold or not self.split_merge or self.n_proposals == 0.0:
             return point, {**stats, "log_joint": self._log_joint(point)}
         n = int(self.n_proposals + self.rng.random())
@@ -201,8 +201,8 @@ class StatesStep(ChainStep):
                 continue
             point, moves, density = prior.split_merge(point, self.rng, n)
             stats["log_joint"] += density
-            stats["splits"] += moves.splits
-            stats["merges"] += moves.merges
+            for kind, done in moves._asdict().items():
+                stats[kind] += done
             stats["proposals"] += n
         return point, stats
 

@@ -83,7 +83,7 @@ class WeakLimitFFBS(StatesStep):
         not depend on it to the last bit. More than one is for chains that run one after the
         other (``cores=1``); else the chains have the cores.
     split_merge : bool
-        Whether to make proposals of splits and merges; default True. Their number follows from
+        Whether to propose splits, merges and resplits; default True. Their number follows from
         the numbers of times and states alone, such that they take about 30% of an iteration's
         time: never from a clock, so that a seed gives the same draws on any machine.
     pilots : bool
@@ -117,7 +117,8 @@ class WeakLimitFFBS(StatesStep):
     by state is not drawn from a conjugate conditional, serves several columns of the data, or the
     states have several likelihoods, and where kappa is neither constant nor the prior's own.
     ``piloted`` says whether the start was chosen by pilots.
-    ``proposals`` counts the splits and merges proposed, ``splits`` and ``merges`` those accepted.
+    ``proposals`` counts the splits, merges and resplits proposed (the times of two states divided
+    anew), ``splits``, ``merges`` and ``resplits`` those accepted.
 
     Starting path: with tuning, states are held at their starting path for the first iterations,
     while everything else adapts to it: one where all parameters of the likelihood are known or
@@ -138,6 +139,7 @@ class WeakLimitFFBS(StatesStep):
         "log_joint": (np.float64, []),
         "splits": (np.int64, []),
         "merges": (np.int64, []),
+        "resplits": (np.int64, []),
         "proposals": (np.int64, []),
         "piloted": (np.bool_, []),
         "warning": (SamplerWarning, None),
