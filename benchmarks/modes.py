@@ -8,7 +8,8 @@ and the share of times that two chains label differently. Beside it the same wit
 and merges (``--plain``). Data: motion capture and the hippocampus sample (``--data DIR`` with
 ``mocap6.npz`` and ``i01_maze15_2d_data_100ms_sample_trials.npz``), the authors' two simulated
 series (there too), letters that are read forward and backward, started from one cluster a letter,
-and recordings one of whose states alternates between two regimes.
+recordings one of whose states alternates between two regimes, and counts whose stays are all of the
+same length.
 """
 
 import argparse
@@ -130,6 +131,20 @@ def alternation(directory):
     return Problem(autoregression(y, [truth.size], 20), truth)
 
 
+def stays(directory):
+    """Three rates of 10,000 counts, each for exactly 20 times: no geometric dwell time fits.
+
+    States alike that are passed one after the other do, and nobody knows where one ends.
+    """
+    rng = np.random.default_rng(1)
+    truth = np.repeat(np.arange(500) % 3, 20)
+    with pm.Model() as model:
+        z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", n_states=12), length=truth.size)
+        rate = pm.Gamma("rate", 2.0, 0.1, shape=12)
+        pm.Poisson("y", rate[z], observed=rng.poisson(np.array([2.0, 12.0, 40.0])[truth]))
+    return Problem(model, None)
+
+
 DATA = {
     "mocap": mocap,
     "hippocampus": hippocampus,
@@ -137,6 +152,7 @@ DATA = {
     "multinomial": counted,
     "letters": letters,
     "alternation": alternation,
+    "stays": stays,
 }
 
 

@@ -24,7 +24,7 @@ from pymc_dshdp.kernels.finite_mixture import (
     log_number_given_tables,
 )
 from pymc_dshdp.kernels.pair_density import Prior, log_stick_density, log_weights, sticks_of
-from pymc_dshdp.kernels.split_merge import Path
+from pymc_dshdp.kernels.split_merge import Path, Proposal, weigh_again
 from pymc_dshdp.kernels.transitions import (
     TransitionPrior,
     alpha_and_tables,
@@ -335,6 +335,41 @@ def test_labels_at_random_are_merged():
     now = configuration(rng.integers(0, 4, 400), rng.poisson(5.0, 400).astype(float), 8)
     merge_all(now, rng)
     assert len(set(now.path.states)) == 1
+
+
+@pytest.mark.parametrize("sticks", [False, True])
+def test_another_division_has_its_ratio(sticks):
+    """Density of path and weights over that of the share, new less old, by SciPy.
+
+    Fails if the density of the share that there was is left out.
+    """
+    L, rng = 4, np.random.default_rng(1)
+    old, new = np.array([0, 1, 2, 0, 0, 1]), np.array([0, 0, 2, 1, 0, 1])
+    now, lengths = start("ds", L, (4, 2), "sticks" if sticks else "weak-limit", states=old)
+    now.path.log_beta[:] = np.log([0.4, 0.3, 0.2, 0.1])
+    times = np.flatnonzero(old != 2)
+    proposal = Proposal(True, 0, 5, 0, 1, times, new[times], 0)
+    weighing = weigh_again(rng, now.path, now.prior, proposal)
+
+    def level(states, log_beta):
+        counts, beta = np.zeros((L + 1, L), np.int64), np.exp(log_beta)
+        path_counts(states, lengths, counts)
+        out = log_path_marginal(counts, np.tile(ALPHA * beta, (L + 1, 1)), now.prior.persistence)
+        into = counts * (np.arange(-1, L)[:, None] != np.arange(L))
+        tables = np.log1p(into).sum(axis=0)
+        each = now.prior.each
+        if sticks:
+            out += log_stick_density(log_beta, GAMMA)
+        else:
+            out += stats.dirichlet.logpdf(beta, np.full(L, each))
+        return out - stats.beta.logpdf(
+            beta[0] / (beta[0] + beta[1]), each + tables[0], each + tables[1]
+        )
+
+    expected = level(new, weighing.log_beta) - level(old, now.path.log_beta)
+    assert weighing.log_ratio == pytest.approx(expected)
+    np.testing.assert_allclose(np.exp(weighing.log_beta).sum(), 1.0)
+    np.testing.assert_array_equal(weighing.log_beta[2:], now.path.log_beta[2:])
 
 
 def test_sticks_and_their_weights():

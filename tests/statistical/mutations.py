@@ -405,8 +405,7 @@ MUTATIONS = {
         "kernels/split_merge.py",
         (("log_ratio -= log_weight_ratio(path.log_beta, tables_a, tables_b, a, b, prior)",
           "log_ratio -= 0.0"),),
-        PATHS,
-        6_400,
+        "tests/kernels/test_split_merge.py::test_another_division_has_its_ratio",
     ),
     "share-without-density": Mutation(
         "the share of the weights without the normaliser of its density",
