@@ -17,7 +17,7 @@ import pymc as pm
 import pymc_dshdp as dshdp
 from benchmarks.timing import only_help, table
 from benchmarks.workloads import path
-from pymc_dshdp.kernels.chain import without_persistence
+from pymc_dshdp.kernels.chain import NO_INDEX, without_persistence
 from pymc_dshdp.kernels.counts import occupied_states, path_counts
 from pymc_dshdp.kernels.messages import forward_filter_backward_sample
 
@@ -96,7 +96,7 @@ def marginalised(y):
             rows, start, without_persistence(P), np.array([T]), rng.random(T)
         ).states
         counts = np.zeros((L + 1, L), np.int64)
-        path_counts(states, np.array([T]), counts)
+        path_counts(states, np.array([T]), NO_INDEX, counts)
         occupied.append(occupied_states(counts))
     found = {
         "log alpha": np.log(draws["alpha"]),

@@ -12,6 +12,7 @@ from scipy import stats
 from scipy.special import expit, gammaln, multigammaln
 
 import pymc_dshdp as dshdp
+from pymc_dshdp.kernels.chain import NO_INDEX
 from pymc_dshdp.kernels.collapsed_transitions import Persistence, log_path_marginal
 from pymc_dshdp.kernels.counts import empty_counts, path_counts
 from pymc_dshdp.kernels.predictive import include, log_predictive
@@ -225,7 +226,7 @@ def joint(model, path=PATH):
 def transitions(point, path=PATH, lengths=(T,)):
     """Log p(z) at the starting values of a ``DSHDP``."""
     counts = empty_counts(L)
-    path_counts(path, np.array(lengths), counts)
+    path_counts(path, np.array(lengths), NO_INDEX, counts)
     phi = 1.0 / (1.0 + np.exp(-point["hmm_phi_interval__"]))
     rho = (2.0 / (1.0 + np.exp(-point["hmm_eta_interval__"]))) ** -3.0
     base = np.tile(np.exp(point["hmm_alpha_log__"]) * point["hmm_beta"], (L + 1, 1))
@@ -296,7 +297,7 @@ def evidence():
 
 def of_path(base, persistence):
     counts = empty_counts(L)
-    path_counts(PATH, np.array([5, 7]), counts)
+    path_counts(PATH, np.array([5, 7]), NO_INDEX, counts)
     return log_path_marginal(counts, base, persistence)
 
 
@@ -366,7 +367,7 @@ def test_steps_report_it():
         base = np.tile(np.exp(point["hmm_alpha_log__"]) * point["hmm_beta"], (L + 1, 1))
         given = Persistence(np.full(L, 0.6), np.full(L, 0.4), False)
         counts = empty_counts(L)
-        path_counts(np.ravel(point["z"]), np.array([5, 7]), counts)
+        path_counts(np.ravel(point["z"]), np.array([5, 7]), NO_INDEX, counts)
         expected = log_path_marginal(counts, base, given)
         data = [COUNTS[k == np.ravel(point["z"])] for k in range(L)]
         prior = stats.gamma(2.0, scale=2.0)

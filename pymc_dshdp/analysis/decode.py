@@ -256,9 +256,10 @@ def self_persistence_probability(idata: Result, *, states: str | None = None) ->
         kappa = prior.kappa.values
         stay = kappa + (1.0 - kappa) * np.diagonal(prior.pi_bar.values, axis1=-2, axis2=-1)
         persist = np.divide(kappa, stay, out=np.zeros_like(kappa), where=kappa > 0.0)
+        first = 0 if hidden.groups is None else hidden.groups[1:] * hidden.n_states
         for path, probability in zip(paths, persist.reshape(len(paths), -1), strict=True):
             stays = path[1:] == path[:-1]
-            total[1:] += np.where(stays, probability[path[1:]], 0.0)
+            total[1:] += np.where(stays, probability[first + path[1:]], 0.0)
     total[np.cumsum(hidden.lengths) - hidden.lengths] = np.nan
     return _over_time(hidden, total / len(paths), "self_persistence")
 

@@ -86,7 +86,7 @@ class PosteriorDraws:
         terms = [(v, g) for v, g in terms_involving(model, z) if v not in missing]
         self._values = {v.name: model.rvs_to_values[v] for v, _ in terms if v in model.observed_RVs}
         graphs = [g for _, g in terms]
-        self._transitions = TransitionReader(model, prior)
+        self._transitions, self._which = TransitionReader(model, prior), prior.states.index(z)
         graphs += self._transitions.graphs
         self.point = _point_builder(model, z, graphs, posterior, start)
 
@@ -94,7 +94,7 @@ class PosteriorDraws:
         """Yield ((chain, draw), log_likelihoods (T, L), pi_init, Transitions), by position."""
         for index in np.ndindex(self.draws_shape):
             point = self.point(*index)
-            yield index, self.table(point), *self._transitions(point, self.shape)
+            yield index, self.table(point), *self._transitions(point, self.shape, self._which)
 
     def observed_values(self):
         """Observed values that depend on the states, by name."""
@@ -140,7 +140,8 @@ def transitions_of(model, z, posterior):
     read = TransitionReader(model, prior)
     to_point = _point_builder(model, z, read.graphs, posterior, start)
     shape = start[model.rvs_to_values[z].name].shape
-    return lambda chain, draw: read(to_point(chain, draw), shape)[1]
+    which = prior.states.index(z)
+    return lambda chain, draw: read(to_point(chain, draw), shape, which)[1]
 
 
 def thinned(idata, thin):

@@ -19,7 +19,7 @@ from pymc_dshdp.graph.path import path_lengths
 from pymc_dshdp.graph.walks import as_tensor, has_op
 from pymc_dshdp.kernels.simulation import simulate_onward
 from pymc_dshdp.model.context import model_in_context, results_first
-from pymc_dshdp.transitions.record import records_of
+from pymc_dshdp.transitions.record import record_in, records_of
 from pymc_dshdp.typing import Result
 
 __all__ = ["forecast"]
@@ -226,6 +226,9 @@ def _extended(model, z, lengths, horizon, covariates, idata):
         pads[len(lead) - 1] = front, 0
         future = np.pad(future, pads, mode="edge")
         data[name] = future if common else laid_out(future, future.shape[len(lead) :])
+    group = record_in(model, z).group
+    if group is not None and model.named_vars[group].get_value(borrow=True).shape == (N,):
+        data[group] = model.named_vars[group].get_value()  # a sequence goes on in its group
     try:
         moved = on_other_data(model, z, data, None if batch else [total] * N)
     except ValueError as error:

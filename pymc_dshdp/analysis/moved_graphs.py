@@ -12,7 +12,7 @@ from pytensor.tensor.subtensor import AdvancedSubtensor
 
 from pymc_dshdp.distributions.path import NOTHING_KNOWN, path_parameters
 from pymc_dshdp.emissions.autoregression import SwitchingVARRV
-from pymc_dshdp.graph.walks import has_op
+from pymc_dshdp.graph.walks import has_op, unwrap
 from pymc_dshdp.likelihood.completed import split_observation
 
 __all__ = [
@@ -52,12 +52,16 @@ def _states(model, z, lengths, size, memo):
     """Copy of the states, with other lengths and none of them known."""
     times = (*(size or ()), int(lengths.sum()))
     old = path_parameters(z)
+    now = pt.constant(lengths)
+    memo = memo | {unwrap(old.lengths): now}
     [pi_bar] = rebuilt([old.pi_bar], memo, model.basic_RVs)
+    index = _along_time(model, z, old.index, 0, INDEX, times, memo)
+    memo |= {unwrap(old.index): unwrap(index)}  # by which kappa too is taken, where it is of groups
     parameters = old._replace(
         pi_bar=pi_bar,
         kappa=_along_time(model, z, old.kappa, 1, KAPPA, times, memo),
-        index=_along_time(model, z, old.index, 0, INDEX, times, memo),
-        lengths=pt.constant(lengths),
+        index=index,
+        lengths=now,
         known=pt.constant(NOTHING_KNOWN),
     )
     rng = pytensor.shared(np.random.default_rng())

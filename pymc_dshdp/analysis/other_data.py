@@ -31,6 +31,7 @@ from pymc_dshdp.graph.terms import densities
 from pymc_dshdp.graph.walks import is_cast
 from pymc_dshdp.likelihood.missing import is_missing_observation
 from pymc_dshdp.likelihood.observed import refuse_cast
+from pymc_dshdp.transitions.record import record_in
 
 __all__ = ["observed_on_states", "on_other_data"]
 
@@ -66,6 +67,7 @@ def on_other_data(model, z, observed, lengths=None):
     for rv, value in values.items():
         dtype = convert_data(np.ma.filled(value, 0)).dtype
         refuse_cast(original_name(model, rv), value, dtype, rv.dtype)
+    _refuse_old_groups(model, z, containers)
     lengths, size = _layout(model, z, followers[0], values[followers[0]], lengths, memo)
     refuse_old_times(model, z, containers, values, lengths, size)
     moved_z, copies = moved(model, z, containers, values, lengths, size)
@@ -112,6 +114,17 @@ def observed_on_states(model, z):
     if not out:
         raise ValueError(f"no observed variable depends on the states {z.name!r}")
     return out
+
+
+def _refuse_old_groups(model, z, containers):
+    """Raise where it is not said which group the other sequences are of."""
+    record = record_in(model, z)
+    if record.group is not None and model.named_vars[record.group] not in containers:
+        raise ValueError(
+            f"the transitions of {z.name!r} differ between the groups {record.groups!r}; say which "
+            f"group each of the other sequences, or each of their times, is of: give "
+            f"{record.group!r} too, by position from 0"
+        )
 
 
 # -- which data are replaced ------------------------------------------------------------------

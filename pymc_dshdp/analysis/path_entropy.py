@@ -5,7 +5,6 @@ import numpy as np
 from pymc_dshdp._compat import group
 from pymc_dshdp.analysis.draws import PosteriorDraws, thinned
 from pymc_dshdp.analysis.result import hidden_variables
-from pymc_dshdp.kernels.chain import transition_matrix
 from pymc_dshdp.kernels.counts import empty_counts, path_counts
 from pymc_dshdp.kernels.decoding import filter_with_scores
 
@@ -35,11 +34,11 @@ def statistics_with_entropy(idata, model):
         entropy = np.empty(draws.draws_shape)
         for index, table, start, transitions in draws:
             path = np.ravel(paths[index]).astype(np.int64)
-            counts = empty_counts(draws.n_states)
-            path_counts(path, draws.lengths, counts)
-            P = transition_matrix(transitions.kappa_logit[0], transitions.pi_bar[0])
-            taken = counts > 0
-            joint = (counts[taken] * np.log(np.vstack([start, P])[taken])).sum()
+            P = transitions.matrices
+            counts = empty_counts(draws.n_states, len(P))
+            path_counts(path, draws.lengths, transitions.index, counts)
+            taken, rows = counts > 0, np.vstack([start, P.reshape(-1, draws.n_states)])
+            joint = (counts[taken] * np.log(rows[taken])).sum()
             joint += table[np.arange(path.size), path].sum()
             entropy[index] = filter_with_scores(table, start, transitions, draws.lengths)[1].sum()
             entropy[index] -= joint

@@ -38,6 +38,8 @@ class Hidden(NamedTuple):
         Lengths of the sequences laid end to end in the other dimensions of z.
     known : ndarray of shape (T,)
         Labels that were known, -1 elsewhere.
+    groups : ndarray of shape (T,), or None
+        Position of the group that each time is of, where the prior has groups.
     record : StatesRecord
         What the model wrote of them and of their prior.
     """
@@ -48,6 +50,7 @@ class Hidden(NamedTuple):
     z: object
     lengths: np.ndarray
     known: np.ndarray
+    groups: np.ndarray | None
     record: StatesRecord
 
     @property
@@ -64,6 +67,16 @@ class Hidden(NamedTuple):
         """Return the draws as an array of shape (chains * draws, T)."""
         values = self.z.values
         return values.reshape(values.shape[0] * values.shape[1], -1)
+
+    def of_group(self, g):
+        """(paths, lengths) of the times of a group; the stretches of it within a sequence apart."""
+        if self.groups is None:
+            return self.paths(), self.lengths
+        sequence = np.repeat(np.arange(len(self.lengths)), self.lengths)
+        times = np.flatnonzero(self.groups == g)
+        apart = (np.diff(times) != 1) | (np.diff(sequence[times]) != 0)
+        ends = np.flatnonzero(np.append(apart, True)[: len(times)]) + 1
+        return np.ascontiguousarray(self.paths()[:, times]), np.diff(ends, prepend=0)
 
 
 def read_posterior(idata):
@@ -180,7 +193,8 @@ def find_hidden(idata, states=None):
         )
     constants = group(idata, "constant_data")
     lengths, known = _lengths(constants, record, z), _known(constants, record, z)
-    return Hidden(name, dim, n_states, z, lengths, known, record)
+    groups = _groups(constants, record, lengths)
+    return Hidden(name, dim, n_states, z, lengths, known, groups, record)
 
 
 def _lengths(constants, record, z):
@@ -205,6 +219,21 @@ def _known(constants, record, z):
     if known is not None and known.size == T:
         return known.values.ravel().astype(np.int64)
     return np.full(T, -1)
+
+
+def _groups(constants, record, lengths):
+    if record.groups is None:
+        return None
+    group = constants.get(record.group)
+    if group is not None and group.size == len(lengths):
+        return np.repeat(group.values.ravel(), lengths).astype(np.int64)
+    if group is not None and group.size == lengths.sum():
+        return group.values.ravel().astype(np.int64)
+    found = "none" if group is None else f"shape {group.shape}"
+    raise ValueError(
+        f"{record.group!r} must say which of the groups {record.groups!r} each of the "
+        f"{len(lengths)} sequences of {record.states!r}, or each time, is of; received {found}"
+    )
 
 
 def find_prior(idata, hidden):

@@ -33,6 +33,9 @@ class Summary(Report):
     States are numbered as by ``align``; what is said of a state is over the draws that occupy it.
     ``lower`` and ``upper`` bound the central interval of probability ``prob``.
 
+    Of a prior with groups, what differs between them is in ``groups`` and not in ``states``, and
+    what is said of a state in a group is over the draws in which the group occupies it.
+
     Attributes
     ----------
     occupied : pandas.DataFrame
@@ -46,9 +49,12 @@ class Summary(Report):
         ``self_persistence`` (kappa), ``stay`` (P_jj), ``expected_dwell`` (1 / (1 - P_jj)) and
         ``observed_dwell`` (mean length of its runs; one ends with its sequence), each the
         posterior median with ``_lower`` and ``_upper``.
+    groups : pandas.DataFrame
+        The columns of ``states`` for each group and state, by (group, state): shares are of the
+        time points of the group. Empty without groups.
     transitions : pandas.DataFrame
         ``mean``, ``lower`` and ``upper`` of the transition probabilities between the main states,
-        by (from, to).
+        by (from, to), or (group, from, to).
     parameters : pandas.DataFrame
         ``mean``, ``sd``, ``lower`` and ``upper`` of the other variables with the state dimension,
         for the main states, by (variable, state, ...).
@@ -71,6 +77,7 @@ class Summary(Report):
     occupied: pd.DataFrame
     active: pd.DataFrame
     states: pd.DataFrame
+    groups: pd.DataFrame
     transitions: pd.DataFrame
     parameters: pd.DataFrame
     diagnostics: pd.DataFrame
@@ -83,8 +90,9 @@ class Summary(Report):
 
     @property
     def transition_matrix(self):
-        """Posterior mean of P between the main states, a square DataFrame."""
-        return self.transitions["mean"].unstack("to").loc[self.main, self.main]
+        """Posterior mean of P between the main states, a square DataFrame; by group, if any."""
+        matrix = self.transitions["mean"].unstack("to")[self.main]
+        return matrix.loc[self.transitions.index.droplevel("to").unique()]
 
     def __rich_console__(self, console, options):
         chains, draws, sequences, times = self.shape
@@ -119,14 +127,31 @@ class Summary(Report):
         unprinted = [name for name in self._names() if name not in self._printed_names()]
         if unprinted:
             yield Text(f"{', '.join(unprinted)}: see .parameters\n")
+        yield from self._groups_tables(options)
         shown = self.main[:PRINTED_COLUMNS]
-        matrix = self.transition_matrix.loc[shown, shown].map("{:.3f}".format)
-        matrix.index.name = "from \\ to"
         which = "" if len(shown) == len(self.main) else f" of the first {len(shown)} states"
-        yield from table(matrix, f"Transition matrix{which}, posterior mean", options)
+        for title, matrix in each_group(self.transition_matrix, f"Transition matrix{which}"):
+            matrix = matrix.loc[shown, shown].map("{:.3f}".format)
+            matrix.index.name = "from \\ to"
+            yield from table(matrix, f"{title}, posterior mean", options)
         yield from table(
             rounded(self.diagnostics), "What does not depend on the numbering", options
         )
+
+    def _groups_tables(self, options):
+        """Give the main states of all groups beside each other."""
+        titles = {"occupancy": "% of time", "expected_dwell": "Expected dwell"}
+        for name, title in titles.items():
+            columns = {}
+            for label in [] if self.groups.empty else self.groups.index.unique("group"):
+                part = self.groups.loc[label].reindex(self.main[:PRINTED_STATES])
+                scale = 100.0 if name == "occupancy" else 1.0
+                columns[label] = interval(
+                    *(scale * part[f"{name}{end}"] for end in ("", "_lower", "_upper"))
+                )
+            if columns:
+                shown = pd.DataFrame(columns, pd.Index(self.main[:PRINTED_STATES], name="state"))
+                yield from table(shown, f"{title}, by group", options)
 
     def _names(self):
         """Names of the state parameters."""
@@ -194,13 +219,25 @@ def summary(idata: Result, *, states: str | None = None, prob: float | None = No
     coordinate = state_labels(posterior, hidden)
     main = np.flatnonzero(occupied.mean(axis=0) >= 0.5)
     ever = np.flatnonzero(occupied.any(axis=0))
+    whole = None if prior.groups else prior
+    parts = [of_group(hidden, prior, g) for g in range(len(prior.group_labels))]
+    labels = coordinate[ever]
+    of_states = _states_frame(whole, sizes, visits, ever, labels, level)
+    by_state = [_states_frame(p, n, v, ever, labels, level) for p, n, v in parts if prior.groups]
     numbers = hidden.record.own("n_active") & set(posterior)
     active = [posterior[name].values.ravel() for name in numbers]
     return Summary(
         occupied=_shares_of_numbers(occupied.sum(axis=1)),
         active=_shares_of_numbers(np.concatenate([np.empty(0, int), *active])),
-        states=_states_frame(prior, sizes, visits, ever, coordinate[ever], level),
-        transitions=transitions_frame(prior, occupied, main, coordinate[main], level),
+        states=of_states,
+        groups=by_group(prior, by_state) if prior.groups else of_states.iloc[:0],
+        transitions=by_group(
+            prior,
+            [
+                transitions_frame(p, sizes > 0, main, coordinate[main], level)
+                for p, sizes, _ in parts
+            ],
+        ),
         parameters=_parameters_frame(posterior, hidden, prior, occupied, main, coordinate, level),
         diagnostics=diagnostics(label_invariant(idata, states=hidden.name)),
         main=coordinate[main].tolist(),
@@ -210,6 +247,29 @@ def summary(idata: Result, *, states: str | None = None, prob: float | None = No
         prob=prob,
         shape=(*hidden.z.shape[:2], len(hidden.lengths), paths.shape[1]),
     )
+
+
+def of_group(hidden, prior, g):
+    """Find the transitions of a group, and the times and visits of its states in each draw."""
+    paths, lengths = hidden.of_group(g)
+    sizes, _ = occupancies(paths, hidden.n_states)
+    return prior.of_group(g), sizes, count_visits(paths, lengths, hidden.n_states)
+
+
+def by_group(prior, frames):
+    """Put frames of the groups under each other; without groups the one as it is."""
+    if prior.groups is None:
+        return frames[0]
+    return pd.concat(frames, keys=prior.group_labels, names=["group"])
+
+
+def each_group(frame, title):
+    """Yield (title, frame) of each group of a frame of ``by_group``."""
+    if "group" not in frame.index.names:
+        yield title, frame
+        return
+    for label in frame.index.unique("group"):
+        yield f"{title} of {label}", frame.loc[label]
 
 
 def _shares_of_numbers(numbers):
@@ -241,18 +301,20 @@ def quantiles_over(values, where, q):
 def _states_frame(prior, sizes, visits, ever, labels, level):
     occupied = sizes[:, ever] > 0
     q = np.array([0.5, *level])
-    occupancy = sizes[:, ever] / sizes.sum(axis=1, keepdims=True)
+    with np.errstate(invalid="ignore"):  # a group may have no times
+        occupancy = sizes[:, ever] / sizes.sum(axis=1, keepdims=True)
     columns = {"in_use": occupied.mean(axis=0), "occupancy": occupancy.mean(axis=0)}
     columns["occupancy_lower"], columns["occupancy_upper"] = np.quantile(occupancy, level, axis=0)
-    rows = prior.pi_bar.values.reshape(len(sizes), *prior.pi_bar.shape[2:])[:, ever]
-    rows[:, np.arange(len(ever)), ever] = 0.0
-    leave = rows.sum(axis=2)
     quantities = {}
-    if prior.kappa is not None:
-        kappa = prior.kappa.values.reshape(sizes.shape)[:, ever]
-        leave = (1.0 - kappa) * leave
-        quantities["self_persistence"] = kappa
-    quantities["stay"] = 1.0 - leave
+    if prior is not None:
+        rows = prior.pi_bar.values.reshape(len(sizes), *prior.pi_bar.shape[2:])[:, ever]
+        rows[:, np.arange(len(ever)), ever] = 0.0
+        leave = rows.sum(axis=2)
+        if prior.kappa is not None:
+            kappa = prior.kappa.values.reshape(sizes.shape)[:, ever]
+            leave = (1.0 - kappa) * leave
+            quantities["self_persistence"] = kappa
+        quantities["stay"] = 1.0 - leave
     with np.errstate(divide="ignore", invalid="ignore"):
         quantities["observed_dwell"] = sizes[:, ever] / visits[:, ever]
     for name, values in quantities.items():
@@ -287,9 +349,11 @@ def transitions_frame(prior, occupied, main, labels, level):
     P = prior.transition_matrices(main)
     where = np.broadcast_to(occupied[:, main, None], P.shape)
     lower, upper = quantiles_over(P, where, level)
+    with np.errstate(invalid="ignore"):  # a group may occupy a state in no draw
+        mean = P.sum(axis=0, where=where) / where.sum(axis=0)
     return pd.DataFrame(
         {
-            "mean": P.mean(axis=0, where=where).ravel(),
+            "mean": mean.ravel(),
             "lower": lower.ravel(),
             "upper": upper.ravel(),
         },

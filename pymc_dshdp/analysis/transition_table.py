@@ -11,11 +11,20 @@ from pymc_dshdp._compat import group
 from pymc_dshdp.analysis.alignment import aligned
 from pymc_dshdp.analysis.report import Report, interval, table
 from pymc_dshdp.analysis.result import find_prior, state_labels
-from pymc_dshdp.analysis.summaries import central_levels, quantiles_over, transitions_frame
+from pymc_dshdp.analysis.summaries import (
+    by_group,
+    central_levels,
+    each_group,
+    of_group,
+    quantiles_over,
+    transitions_frame,
+)
 from pymc_dshdp.kernels.segmentations import occupancies
 from pymc_dshdp.typing import Result
 
 __all__ = ["TransitionTable", "transition_matrix"]
+
+HEADINGS = {"stationary": "long run", "expected_dwell": "expected dwell"}
 
 
 @dataclass(frozen=True, repr=False)
@@ -23,18 +32,22 @@ class TransitionTable(Report):
     """Transitions of a result; it prints them, and holds each as a DataFrame.
 
     States are numbered as by ``align``. What is said of a state is over the draws that occupy it;
-    ``lower`` and ``upper`` bound the central interval of probability ``prob``.
+    ``lower`` and ``upper`` bound the central interval of probability ``prob``. Where the prior has
+    groups, all is said of each of them, and of a state over the draws in which the group occupies
+    it.
 
     Attributes
     ----------
     draws : xarray.DataArray
-        P = diag(kappa) + (1 - kappa) pi_bar of all L states, (chain, draw, state, state_to); its
-        average over time where it depends on it.
+        P = diag(kappa) + (1 - kappa) pi_bar of all L states, (chain, draw, state, state_to), or
+        (chain, draw, group, state, state_to); its average over time where it depends on it.
     transitions : pandas.DataFrame
-        ``mean``, ``lower`` and ``upper`` of P between the main states, by (from, to).
+        ``mean``, ``lower`` and ``upper`` of P between the main states, by (from, to), or (group,
+        from, to).
     states : pandas.DataFrame
-        A row for each main state: ``stationary``, its share of time in the long run, and
-        ``expected_dwell``, 1 / (1 - P_jj), the posterior median with ``_lower`` and ``_upper``.
+        A row for each main state, by (group, state) if there are groups: ``stationary``, its share
+        of time in the long run, and ``expected_dwell``, 1 / (1 - P_jj), the posterior median with
+        ``_lower`` and ``_upper``.
     prob : float
     """
 
@@ -44,17 +57,19 @@ class TransitionTable(Report):
     prob: float
 
     def __rich_console__(self, console, options):
-        main = list(self.states.index)
-        cells = interval(*(self.transitions[c] for c in ("mean", "lower", "upper")))
-        text = pd.Series(cells, self.transitions.index).unstack("to").loc[main, main]
-        text.index.name = "from \\ to"
         yield Text(f"intervals of probability {self.prob:g}\n")
-        yield from table(text, "Transition matrix, posterior mean", options)
-        columns = {
-            title: interval(*(self.states[f"{name}{end}"] for end in ("", "_lower", "_upper")))
-            for name, title in (("stationary", "long run"), ("expected_dwell", "expected dwell"))
-        }
-        yield from table(pd.DataFrame(columns, self.states.index), "Main states", options)
+        for title, frame in each_group(self.transitions, "Transition matrix"):
+            main = frame.index.get_level_values("to").unique()
+            cells = interval(*(frame[c] for c in ("mean", "lower", "upper")))
+            text = pd.Series(cells, frame.index).unstack("to").loc[main, main]
+            text.index.name = "from \\ to"
+            yield from table(text, f"{title}, posterior mean", options)
+        for title, frame in each_group(self.states, "Main states"):
+            columns = {
+                heading: interval(*(frame[f"{name}{end}"] for end in ("", "_lower", "_upper")))
+                for name, heading in HEADINGS.items()
+            }
+            yield from table(pd.DataFrame(columns, frame.index), title, options)
 
 
 def transition_matrix(
@@ -104,7 +119,23 @@ def transition_matrix(
     labels = state_labels(posterior, hidden)
     occupied = occupancies(hidden.paths(), hidden.n_states)[0] > 0
     main = np.flatnonzero(occupied.mean(axis=0) >= 0.5)
-    P = prior.transition_matrices(np.arange(hidden.n_states))
+    matrices, transitions, rows = [], [], []
+    for g in range(len(prior.group_labels)):
+        own, sizes, _ = of_group(hidden, prior, g)
+        matrices.append(own.transition_matrices(np.arange(hidden.n_states)))
+        transitions.append(transitions_frame(own, sizes > 0, main, labels[main], level))
+        rows.append(_states_frame(matrices[-1], sizes > 0, main, labels[main], level))
+    P = np.stack(matrices, axis=1).reshape(prior.pi_bar.shape)
+    return TransitionTable(
+        draws=prior.pi_bar.copy(data=P).rename("transition_matrix"),
+        transitions=by_group(prior, transitions),
+        states=by_group(prior, rows),
+        prob=prob,
+    )
+
+
+def _states_frame(P, occupied, main, labels, level):
+    """Tabulate the long-run share and expected dwell of the main states of (S, L, L) matrices."""
     q = np.array([0.5, *level])
     leave = P.sum(axis=2) - np.diagonal(P, axis1=1, axis2=2)
     with np.errstate(divide="ignore"):
@@ -113,12 +144,7 @@ def transition_matrix(
     columns: dict[str, np.ndarray] = {}
     for name, values in (("stationary", share), ("expected_dwell", dwell)):
         columns |= dict(zip((name, f"{name}_lower", f"{name}_upper"), values, strict=True))
-    return TransitionTable(
-        draws=prior.pi_bar.copy(data=P.reshape(prior.pi_bar.shape)).rename("transition_matrix"),
-        transitions=transitions_frame(prior, occupied, main, labels[main], level),
-        states=pd.DataFrame(columns, pd.Index(labels[main], name="state")),
-        prob=prob,
-    )
+    return pd.DataFrame(columns, pd.Index(labels, name="state"))
 
 
 def _stationary(P):

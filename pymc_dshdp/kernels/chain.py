@@ -1,6 +1,7 @@
 """The transition probabilities of the hidden chain.
 
-P_t = diag(kappa_t) + (1 - kappa_t) pi_bar_g, of which kappa_t and g may depend on the time t.
+P_t = diag(kappa_t) + (1 - kappa_t) pi_bar_g, of which kappa_t and g may depend on time. Groups
+(subjects, conditions) are such matrices, each with a row of kappa of its own.
 """
 
 import math
@@ -21,29 +22,38 @@ class Transitions(NamedTuple):
     Attributes
     ----------
     kappa_logit : ndarray of shape (R, L)
-        Logit of kappa_t: one row for all times (R = 1), or one for each (R = T), of which those
-        at first times of sequences are not used.
+        Logit of kappa_t: one row for all times (R = 1), one for each of the matrices (R = G), or
+        one for each time (R = T), of which those at first times of sequences are not used.
     pi_bar : ndarray of shape (G, L, L)
         Rows sum to one.
     index : ndarray of shape (T,), int64, or (0,)
         g(t), which of them leads to time t; empty where G = 1.
+    grouped : bool
+        Whether the rows of ``kappa_logit`` are those of the matrices, and not of the times.
     """
 
     kappa_logit: np.ndarray
     pi_bar: np.ndarray
     index: np.ndarray = NO_INDEX  # type: ignore[assignment] # in the place of tuple.index
+    grouped: bool = False
 
     @property
     def varying(self):
         """The rows of ``kappa_logit`` where there is one for each time, else None."""
-        return None if len(self.kappa_logit) == 1 else self.kappa_logit
+        return None if self.grouped or len(self.kappa_logit) == 1 else self.kappa_logit
+
+    @property
+    def matrices(self):
+        """P of each of the matrices, (G, L, L), where kappa does not vary with time."""
+        rows = np.broadcast_to(self.kappa_logit, self.pi_bar.shape[:2])
+        return np.array([transition_matrix(*x) for x in zip(rows, self.pi_bar, strict=True)])
 
     def between(self, low, high):
         """Transitions of the times low..high - 1 alone."""
-        if len(self.kappa_logit) == 1 and self.index.size == 0:
+        if self.varying is None and self.index.size == 0:
             return self
-        kappa = self.kappa_logit if len(self.kappa_logit) == 1 else self.kappa_logit[low:high]
-        return Transitions(kappa, self.pi_bar, self.index[low:high])
+        kappa = self.kappa_logit if self.varying is None else self.kappa_logit[low:high]
+        return Transitions(kappa, self.pi_bar, self.index[low:high], self.grouped)
 
     def among(self, states):
         """Transitions among states that lead to no other."""
@@ -51,6 +61,7 @@ class Transitions(NamedTuple):
             np.ascontiguousarray(self.kappa_logit[:, states]),
             np.ascontiguousarray(self.pi_bar[:, states][:, :, states]),
             self.index,
+            self.grouped,
         )
 
 
@@ -77,9 +88,10 @@ def kappa_rows(kappa_logit, shape):
 @njit(cache=True, nogil=True)
 def at_time(transitions, t):
     """(logit of kappa, pi_bar) in force from t - 1 to t, of shapes (L,) and (L, L)."""
-    kappa_logit, pi_bar, index = transitions
-    row = kappa_logit[t if kappa_logit.shape[0] > 1 else 0]
-    return row, pi_bar[index[t] if index.shape[0] > 0 else 0]
+    kappa_logit, pi_bar, index, grouped = transitions
+    g = index[t] if index.shape[0] > 0 else 0
+    row = g if grouped else t
+    return kappa_logit[row if kappa_logit.shape[0] > 1 else 0], pi_bar[g]
 
 
 @njit(cache=True, nogil=True, inline="always")

@@ -1,6 +1,7 @@
 """Probability of a path with the rows, the self-persistence and the choices w integrated out.
 
-N_jk transitions of the path (row 0 the starts), of which W_j of the N_jj had w_t = 1. Given
+N_jk transitions of the path (row 0 the starts), of which W_j of the N_jj had w_t = 1; j runs over
+the R = G L rows of G groups, one group after the other. Given
 alpha beta_k and either kappa_j ~ Beta(rho1, rho2) or kappa_j itself,
 
     p(z) = prod_{k} (alpha beta_k)^(N_0k) / alpha^(N_0.)
@@ -30,7 +31,7 @@ class Persistence(NamedTuple):
 
     Attributes
     ----------
-    stay, leave : ndarray of shape (L,)
+    stay, leave : ndarray of shape (R,)
         rho1 and rho2 where kappa is integrated out, else kappa and 1 - kappa.
     integrated : bool
     """
@@ -88,18 +89,18 @@ def log_path_marginal(counts, base, persistence):
 
     Parameters
     ----------
-    counts : ndarray of shape (L + 1, L), int64
+    counts : ndarray of shape (R + 1, L), int64
         Of ``path_counts``.
-    base : ndarray of shape (L + 1, L)
+    base : ndarray of shape (R + 1, L)
         alpha beta_k of pi_init and of each row.
     persistence : Persistence
     """
-    L = counts.shape[1]
+    R, L = counts.shape[0] - 1, counts.shape[1]
     out = -log_rising(base[0].sum(), counts[0].sum())
     for k in range(L):
         out += log_rising(base[0, k], counts[0, k])
-    for j in range(L):
-        row, a = counts[j + 1], base[j + 1]
+    for r in range(R):
+        j, row, a = r % L, counts[r + 1], base[r + 1]
         leaves = 0
         for k in range(L):
             if k != j:
@@ -111,8 +112,8 @@ def log_path_marginal(counts, base, persistence):
                 leaves,
                 a[j],
                 a.sum(),
-                persistence.stay[j],
-                persistence.leave[j],
+                persistence.stay[r],
+                persistence.leave[r],
                 persistence.integrated,
             )
     return out

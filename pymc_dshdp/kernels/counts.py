@@ -5,7 +5,7 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def path_counts(states, lengths, counts):
+def path_counts(states, lengths, index, counts):
     """Add the starts and transitions of paths laid end to end to ``counts``.
 
     Parameters
@@ -14,16 +14,20 @@ def path_counts(states, lengths, counts):
         Integers in 0..L-1.
     lengths : ndarray of shape (N,)
         Sequence lengths; no transition is counted across a sequence boundary.
-    counts : ndarray of shape (L + 1, L), int64
-        Row 0 counts sequence starts N_0k, row j + 1 the transitions N_jk. Added to in place.
+    index : ndarray of shape (T,), int64, or (0,)
+        g(t), the group whose transition leads to time t; empty where there is only one.
+    counts : ndarray of shape (1 + G L, L), int64
+        Row 0 counts sequence starts N_0k, row 1 + g L + j the transitions N_gjk. Added to in place.
     """
+    L, grouped = counts.shape[1], index.shape[0] > 0
     t = 0
     for length in lengths:
         previous = states[t]
         counts[0, previous] += 1
         for i in range(t + 1, t + length):
             current = states[i]
-            counts[previous + 1, current] += 1
+            first = 1 + L * index[i] if grouped else 1
+            counts[first + previous, current] += 1
             previous = current
         t += length
 
@@ -40,6 +44,6 @@ def occupied_states(counts):
     return occupied
 
 
-def empty_counts(n_states):
-    """Zero counts of shape (L + 1, L) for ``path_counts`` to add to."""
-    return np.zeros((n_states + 1, n_states), np.int64)
+def empty_counts(n_states, n_groups=1):
+    """Zero counts of shape (1 + G L, L) for ``path_counts`` to add to."""
+    return np.zeros((n_groups * n_states + 1, n_states), np.int64)

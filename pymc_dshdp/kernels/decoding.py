@@ -87,14 +87,14 @@ def smooth(log_likelihoods, initial, transitions, lengths):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _smooth(log_likelihoods, initial, transitions, kappa, lengths):
-    kappa_logit, pi_bar, index = transitions
+    kappa_logit, pi_bar, index, grouped = transitions
     smoothed = np.empty(log_likelihoods.shape)
     found = forward_filter(
         log_likelihoods, initial, transitions, kappa, lengths, smoothed, np.empty(0)
     )
     L = initial.shape[0]
     predicted, ratio = np.empty(L), np.empty(L)
-    indexed = index.shape[0] > 0
+    indexed, loaded = index.shape[0] > 0, 0
     P, stay, leave = pi_bar[0], np.zeros(L), np.ones(L)  # beside P itself
     if indexed:
         stay, leave = exact_stay_and_leave(kappa_logit[0])
@@ -114,6 +114,9 @@ def _smooth(log_likelihoods, initial, transitions, kappa, lengths):
                     stay_and_leave(kappa[t + 1], stay, leave)
                 if indexed:
                     P = pi_bar[index[t + 1]]
+                    if grouped and index[t + 1] != loaded:
+                        loaded = index[t + 1]
+                        stay, leave = exact_stay_and_leave(kappa_logit[loaded])
                 _step_back(smoothed, t, P, stay, leave, predicted, ratio)
         start = stop
     return smoothed

@@ -177,7 +177,7 @@ def filter_rows(
         began before these rows, that has to be filtered again from its beginning.
     """
     log_likelihoods = np.ascontiguousarray(log_likelihoods)
-    kappa_logit, pi_bar, index = transitions
+    kappa_logit, pi_bar, index, grouped = transitions
     L = log_likelihoods.shape[1]
     N = lengths.shape[0]
     columns = -(-L // WIDTH) * WIDTH
@@ -187,7 +187,8 @@ def filter_rows(
     if kappa is None:
         fixed_stay, fixed_leave = exact_stay_and_leave(kappa_logit[0])
     indexed, loaded = index.shape[0] > 0, 0
-    as_given = indexed and columns == L and (kappa is not None or fixed_stay.max() == 0.0)
+    as_given = indexed and columns == L and not grouped
+    as_given &= kappa is not None or fixed_stay.max() == 0.0
     matrix = np.zeros((L, columns))
     fill_matrix(pi_bar[0], fixed_stay, fixed_leave, 1.0 if indexed else HEADROOM, matrix)
     log_marginal = np.zeros(N)
@@ -255,6 +256,9 @@ def filter_rows(
                             scale_to(leaving, lane, HEADROOM, factors, lane)
                             if not as_given and index[t] != loaded:
                                 loaded = index[t]
+                                if grouped:
+                                    row = kappa_logit[loaded]
+                                    fixed_stay, fixed_leave = exact_stay_and_leave(row)
                                 fill_matrix(pi_bar[loaded], fixed_stay, fixed_leave, 1.0, matrix)
                         dense = 4 * n_positive > 3 * L
                         n = -1 if dense else _reached(leaving, lane, lane + 1, active)

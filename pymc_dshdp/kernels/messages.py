@@ -80,16 +80,19 @@ def backward_sample(filtered, transitions, kappa, lengths, uniforms, logarithms,
     states : ndarray of shape (T,), int64
     """
     T, L = filtered.shape
-    kappa_logit, pi_bar, index = transitions
+    kappa_logit, pi_bar, index, grouped = transitions
     stay, leave = exact_stay_and_leave(kappa_logit[0])
-    indexed = index.shape[0] > 0
-    apart = kappa is not None or (indexed and stay.max() > 0.0)  # kappa is beside the rows
+    indexed, loaded = index.shape[0] > 0, 0
     held = pi_bar.shape[0] if MANY * pi_bar.shape[0] <= T else 1  # matrices with columns in a row
     incoming = np.empty((held * L, L))
     for g in range(held):
-        incoming[g * L : (g + 1) * L] = pi_bar[g].T
-    if not indexed and kappa is None:
-        incoming[:] = transition_matrix(kappa_logit[0], pi_bar[0]).T
+        if kappa is None:
+            row = kappa_logit[g if grouped else 0]
+            incoming[g * L : (g + 1) * L] = transition_matrix(row, pi_bar[g]).T
+        else:
+            incoming[g * L : (g + 1) * L] = pi_bar[g].T
+    apart = kappa is not None  # kappa is beside the rows
+    apart |= held < pi_bar.shape[0] and (grouped or stay.max() > 0.0)
     weights, column = np.empty((1, L)), np.empty((1, L))
     states = np.empty(T, np.int64)
     t = T - 1
@@ -111,6 +114,9 @@ def backward_sample(filtered, transitions, kappa, lengths, uniforms, logarithms,
                     for k in range(L):
                         column[0, k] = pi_bar[g, k, j]
                     total, _ = weigh(filtered, t, 1.0, column, 0, weights, 0)
+                    if grouped and g != loaded:
+                        stay, leave = exact_stay_and_leave(kappa_logit[g])
+                        loaded = g
                 if kappa is not None:
                     stay_and_leave(kappa[t + 1], stay, leave)
                 if apart:

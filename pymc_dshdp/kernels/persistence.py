@@ -1,7 +1,8 @@
 """The self-persistence block: (phi, eta) and kappa given the hidden path.
 
 rho1 = phi eta^-3, rho2 = (1 - phi) eta^-3, kappa_j ~ Beta(rho1, rho2); W_j counts the
-self-persistences (w_t = 1) at state j and n_j. the switches (w_t = 0) from it.
+self-persistences (w_t = 1) at state j and n_j. the switches (w_t = 0) from it. Of several groups, j
+runs over the R = G L states of all, group by group: rho is one for all.
 """
 
 import math
@@ -27,7 +28,7 @@ def log_persistence_marginal(phi, eta, persistences, departures):
     Parameters
     ----------
     phi, eta : float
-    persistences, departures : ndarray of shape (L,), int64
+    persistences, departures : ndarray of shape (R,), int64
         W_j and n_j..
     """
     concentration = eta**-3.0
@@ -127,7 +128,7 @@ class PersistenceProposal(NamedTuple):
 
     Attributes
     ----------
-    persistences, departures : ndarray of shape (L,), int64
+    persistences, departures : ndarray of shape (R,), int64
         W_j and n_j..
     phi, eta : float
         Proposed.
@@ -160,9 +161,9 @@ def propose_persistence(rng, counts, kappa_logit, pi_bar, phi, eta, grid, refine
     Parameters
     ----------
     rng : numpy.random.Generator
-    counts : ndarray of shape (L + 1, L), int64
-    kappa_logit : ndarray of shape (L,)
-    pi_bar : ndarray of shape (L, L)
+    counts : ndarray of shape (R + 1, L), int64
+    kappa_logit : ndarray of shape (R,)
+    pi_bar : ndarray of shape (R, L)
     phi, eta : float
         Current.
     grid : PersistenceGrid
@@ -209,10 +210,10 @@ def propose_persistence(rng, counts, kappa_logit, pi_bar, phi, eta, grid, refine
 
 @njit(cache=True, nogil=True)
 def draw_self_persistence(rng, persistences, departures, rho1, rho2):
-    """kappa_j | W, n, rho ~ Beta(rho1 + W_j, rho2 + n_j.) for all L states, as logits."""
-    L = persistences.shape[0]
-    logit = np.empty(L)
-    for j in range(L):
+    """kappa_j | W, n, rho ~ Beta(rho1 + W_j, rho2 + n_j.) for all R states, as logits."""
+    R = persistences.shape[0]
+    logit = np.empty(R)
+    for j in range(R):
         logit[j] = beta_logit_draw(rng, rho1 + persistences[j], rho2 + departures[j])
     return logit
 
@@ -223,7 +224,7 @@ class PersistenceDraw(NamedTuple):
     Attributes
     ----------
     phi, eta : float
-    kappa_logit : ndarray of shape (L,)
+    kappa_logit : ndarray of shape (R,)
     accepted : bool
         Whether the refined proposal was accepted.
     """
@@ -270,7 +271,7 @@ def accept_persistence(rng, proposal, log_prior_ratio, phi, eta):
 
 @njit(cache=True, nogil=True)
 def redraw_self_persistence(rng, counts, kappa_logit, pi_bar, phi, eta):
-    """Draw W | z, then kappa | W, n with (phi, eta) given; logits of shape (L,)."""
+    """Draw W | z, then kappa | W, n with (phi, eta) given; logits of shape (R,)."""
     persistences = self_persistence_counts(rng, counts, kappa_logit, pi_bar)
     departures = counts[1:].sum(axis=1) - persistences
     concentration = eta**-3.0
@@ -281,10 +282,10 @@ def redraw_self_persistence(rng, counts, kappa_logit, pi_bar, phi, eta):
 
 @njit(cache=True, nogil=True)
 def log_persistence_likelihood(kappa_logit, persistences, departures):
-    """W_j log kappa_j + n_j. log(1 - kappa_j) from logits; shape (L,)."""
-    L = kappa_logit.shape[0]
-    out = np.zeros(L)
-    for j in range(L):
+    """W_j log kappa_j + n_j. log(1 - kappa_j) from logits; shape (R,)."""
+    R = kappa_logit.shape[0]
+    out = np.zeros(R)
+    for j in range(R):
         if persistences[j] > 0:
             out[j] -= persistences[j] * softplus(-kappa_logit[j])
         if departures[j] > 0:

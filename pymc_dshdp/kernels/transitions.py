@@ -1,7 +1,9 @@
 """The transition block: concentrations, weights and rows given the hidden path.
 
 Paper letters: n_jk draws from row j's Dirichlet (row 0 the sequence starts), m_.k tables
-serving dish k, W_j self-persistences (w_t = 1) at state j, N_jk transitions of the path.
+serving dish k, W_j self-persistences (w_t = 1) at state j, N_jk transitions of the path. The
+rows of G groups lie one group after the other, R = G L in all, and row r is that of state r mod L:
+all are draws from the same beta.
 """
 
 import math
@@ -31,23 +33,24 @@ def self_persistence_counts(rng, counts, kappa_logit, pi_bar):
     Parameters
     ----------
     rng : numpy.random.Generator
-    counts : ndarray of shape (L + 1, L)
+    counts : ndarray of shape (R + 1, L)
         Of ``path_counts``.
-    kappa_logit : ndarray of shape (L,)
+    kappa_logit : ndarray of shape (R,)
         Logit of the self-persistence probabilities; -inf for kappa = 0.
-    pi_bar : ndarray of shape (L, L)
+    pi_bar : ndarray of shape (R, L)
 
     Returns
     -------
-    ndarray of shape (L,), int64
+    ndarray of shape (R,), int64
     """
-    L = pi_bar.shape[0]
-    persistences = np.zeros(L, np.int64)
-    for j in range(L):
-        n = counts[j + 1, j]
+    R, L = pi_bar.shape
+    persistences = np.zeros(R, np.int64)
+    for r in range(R):
+        j = r % L
+        n = counts[r + 1, j]
         if n > 0:
-            p = copy_probability(kappa_logit[j], pi_bar[j, j])
-            persistences[j] = n if p >= 1.0 else rng.binomial(n, p)
+            p = copy_probability(kappa_logit[r], pi_bar[r, j])
+            persistences[r] = n if p >= 1.0 else rng.binomial(n, p)
     return persistences
 
 
@@ -79,10 +82,10 @@ def varying_persistence_counts(rng, states, lengths, kappa_logit, pi_bar, persis
 
 @njit(cache=True, nogil=True)
 def switch_counts(counts, persistences):
-    """N = N - diag(W), row 0 (the starts) unchanged; shape (L + 1, L)."""
+    """N = N - diag(W), row 0 (the starts) unchanged; shape (R + 1, L)."""
     switches = counts.copy()
-    for j in range(persistences.shape[0]):
-        switches[j + 1, j] -= persistences[j]
+    for r in range(persistences.shape[0]):
+        switches[r + 1, r % counts.shape[1]] -= persistences[r]
     return switches
 
 
@@ -237,7 +240,7 @@ class TransitionDraw(NamedTuple):
     sticks_logit : ndarray of shape (L - 1,), or (0,) for weak-limit weights
         Logit of v.
     beta : ndarray of shape (L,)
-    rows : ndarray of shape (L + 1, L)
+    rows : ndarray of shape (R + 1, L)
         pi_init in row 0, pi_bar below.
     """
 
@@ -250,7 +253,7 @@ class TransitionDraw(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def split_counts(rng, counts, kappa_logit, pi_bar):
-    """Draw (n, W) with fresh W | z, kappa, pi_bar; shapes (L + 1, L) and (L,)."""
+    """Draw (n, W) with fresh W | z, kappa, pi_bar; shapes (R + 1, L) and (R,)."""
     persistences = self_persistence_counts(rng, counts, kappa_logit, pi_bar)
     return switch_counts(counts, persistences), persistences
 
@@ -286,7 +289,7 @@ def transition_block(rng, switches, gamma, alpha, sticks_logit, beta, prior):
     Parameters
     ----------
     rng : numpy.random.Generator
-    switches : ndarray of shape (L + 1, L), int64
+    switches : ndarray of shape (R + 1, L), int64
         n, drawn afresh (``split_counts``) or kept by a sampler of w.
     gamma, alpha : float
     sticks_logit : ndarray of shape (L - 1,), or (0,) for weak-limit weights

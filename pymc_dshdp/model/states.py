@@ -13,6 +13,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_dshdp.distributions import HiddenPath, PossiblePath
 from pymc_dshdp.distributions.path import UNKNOWN
+from pymc_dshdp.model.groups import GroupIndex
 from pymc_dshdp.transitions.declared import TransitionPrior, tag
 from pymc_dshdp.transitions.record import StatesRecord
 from pymc_dshdp.typing import Tensor
@@ -145,7 +146,7 @@ def _position(where, index, extent, what):
 
 def _check_kappa(name, prior, size, T):
     """Raise if a self-persistence that varies with time does not have a row for each time."""
-    if prior.kappa is None:
+    if prior.kappa is None or prior.groups is not None:
         return
     rows = prior.kappa.type.shape[:-1]
     expected = (*size, T)
@@ -229,6 +230,7 @@ def HiddenStates(
     known: Mapping[Any, int] | None = None,
     observed: ArrayLike | None = None,
     initial_states: ArrayLike | None = None,
+    group: ArrayLike | Tensor | None = None,
 ) -> TensorVariable:
     """Hidden states z of a hidden Markov model with the given transition prior.
 
@@ -270,6 +272,13 @@ def HiddenStates(
         Path from which the tuning of every chain starts, of the shape of the result: the
         segmentation by a parametric model, say. The posterior does not depend on it. With
         ``tune=0`` it is not used; give ``initvals`` then.
+
+    group : array_like or pm.Data, optional
+        For a prior with ``groups``: the group of each sequence, of shape (n_sequences,), or of each
+        time, of the shape of the result, whose rows lead to that time from the one before. Labels
+        of the coordinate of the groups; where these are not integers, also their positions from 0.
+        A ``pm.Data`` holds positions. What is given is registered as constant data ``name_group``,
+        under which other data and a future say whose they are.
 
     Returns
     -------
@@ -313,22 +322,26 @@ def HiddenStates(
         initial_states = _initial_array(name, initial_states, prior.n_states, shape_now, known)
     _check_kappa(name, prior, size_now, sum(now))
     _check_index(name, prior, size_now, sum(now))
+    groups = GroupIndex(name, prior, group, size_now, now)
     distribution = PossiblePath if prior.constrained else HiddenPath
+    lengths = pt.stack(lengths) if symbolic else pt.constant(np.asarray(lengths))
+    index = groups.register(lengths, dims)
+    kappa = pt.zeros(prior.n_states) if prior.kappa is None else prior.kappa
     z = distribution(
         name,
         prior.pi_init,
         prior.pi_bar,
-        np.zeros(prior.n_states) if prior.kappa is None else prior.kappa,
-        pt.stack(lengths) if symbolic else np.asarray(lengths),
+        kappa[index] if prior.groups is not None and prior.kappa is not None else kappa,
+        lengths,
         known=known,
-        index=prior.index,
+        index=index,
         size=size,
         dims=dims,
         observed=observed,
     )
     data = pm.Data(f"{name}_lengths", np.tile(now, repeats), dims=f"{name}_sequence")
     known = None if known is None else pm.Data(f"{name}_known", known, dims=dims)
-    record = StatesRecord.of(z, prior, lengths=data, known=known)
+    record = StatesRecord.of(z, prior, lengths=data, known=known, group=groups.data)
     pm.Data(f"{name}_record", record.to_bytes())
     if initial_states is not None:
         pm.Data(f"{name}_initial_states", initial_states, dims=dims)

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 
 from pymc_dshdp.analysis.consensus import thinned
 from pymc_dshdp.analysis.result import find_hidden, find_prior
-from pymc_dshdp.analysis.summaries import central_levels, transitions_frame
+from pymc_dshdp.analysis.summaries import central_levels, of_group, transitions_frame
 from pymc_dshdp.plots.style import aligned_states, axes, state_colours
 from pymc_dshdp.typing import Result
 
@@ -54,12 +54,18 @@ def plot_coassignment(idata: Result, *, states: str | None = None, ax: Axes | No
 
 
 def plot_transitions(
-    idata: Result, *, states: str | None = None, prob: float | None = None, ax: Axes | None = None
+    idata: Result,
+    *,
+    states: str | None = None,
+    group: Any = None,
+    prob: float | None = None,
+    ax: Axes | None = None,
 ) -> Any:
     """Draw the posterior mean of the transition matrix between the main states.
 
     Each row is over the draws that occupy its state. Up to 6 states with intervals, up to 12 with
-    numbers; colours are on a square-root scale, so that rare transitions show.
+    numbers; colours are on a square-root scale, so that rare transitions show. Where the prior has
+    groups, each has a panel, and its rows are over the draws in which it occupies the state.
 
     Parameters
     ----------
@@ -70,22 +76,62 @@ def plot_transitions(
     prob : float, optional
         Probability of the central intervals. Default: ArviZ's, ``rcParams["stats.ci_prob"]``.
     ax : matplotlib.axes.Axes, optional
+        For one group, where there are several.
 
     Returns
     -------
-    matplotlib.axes.Axes
-    """
-    from matplotlib.colors import PowerNorm
+    matplotlib.axes.Axes or ndarray of them
 
+    Raises
+    ------
+    ValueError
+        If there is no such group, or ``ax`` is given without ``group`` where there are several.
+    """
     _, level = central_levels(prob)
     drawn = aligned_states(idata, states)
+    side = np.clip(1.2 + 0.75 * len(drawn.main), 3.4, 6.0)
+    prior = find_prior(drawn.idata, drawn.hidden)
+    if prior.groups is None or group is not None:
+        ax = axes(ax, (side + 1.0, side))
+        _draw_matrix(ax, drawn, prior, _chosen_group(prior, group), level)
+        return ax
+    if ax is not None:
+        raise ValueError(f"ax is for one group; say which, group=... of {prior.group_labels}")
+    import matplotlib.pyplot as plt
+
+    shown = prior.group_labels[:PANELS]
+    columns = min(3, len(shown))
+    rows = -(-len(shown) // columns)
+    size = (side + 1.0) * columns, side * rows
+    _, panels = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
+    for panel in panels.ravel()[len(shown) :]:
+        panel.set_axis_off()
+    for g, label in enumerate(shown):
+        panel = panels.ravel()[g]
+        _draw_matrix(panel, drawn, prior, g, level)
+        panel.set_title(str(label), fontsize=9)
+    return panels
+
+
+def _chosen_group(prior, group):
+    """Position of a group, by its label; 0 where there are none."""
+    labels = prior.group_labels
+    if group is None and prior.groups is None:
+        return 0
+    if prior.groups is None or group not in labels:
+        known = "there are none" if prior.groups is None else f"it must be one of {labels}"
+        raise ValueError(f"group is a group of {prior.name!r}, and {known}; received {group!r}")
+    return labels.index(group)
+
+
+def _draw_matrix(ax, drawn, prior, g, level):
+    from matplotlib.colors import PowerNorm
+
     main = drawn.main
     K = len(main)
-    prior = find_prior(drawn.idata, drawn.hidden)
-    table = transitions_frame(prior, drawn.occupied, main, drawn.labels[main], level)
+    own, sizes, _ = of_group(drawn.hidden, prior, g)
+    table = transitions_frame(own, sizes > 0, main, drawn.labels[main], level)
     mean, low, high = (table[name].values.reshape(K, K) for name in ("mean", "lower", "upper"))
-    side = np.clip(1.2 + 0.75 * K, 3.4, 6.0)
-    ax = axes(ax, (side + 1.0, side))
     image = ax.imshow(mean, cmap="cividis", norm=PowerNorm(0.5, 0.0, 1.0))
     if K <= WITH_NUMBERS:
         for j, k in np.ndindex(K, K):
@@ -100,11 +146,15 @@ def plot_transitions(
     ax.set_yticks(ticks, drawn.labels[main[ticks]])
     ax.set(xlabel="to state", ylabel="from state")
     ax.figure.colorbar(image, ax=ax, shrink=0.85, label="probability")
-    return ax
 
 
 def plot_dwell_times(
-    idata: Result, *, label: Any = None, states: str | None = None, ax: Axes | None = None
+    idata: Result,
+    *,
+    label: Any = None,
+    group: Any = None,
+    states: str | None = None,
+    ax: Axes | None = None,
 ) -> Any:
     """Draw how long the states last, against the geometric distribution that the model implies.
 
@@ -119,6 +169,8 @@ def plot_dwell_times(
         Result of ``pm.sample``; it is aligned first unless ``align`` has been.
     label : optional
         One state, by its coordinate. Default: a panel for each of the first 6 main states.
+    group : optional
+        The group whose dwell times are drawn, by its coordinate, where the prior has groups.
     states : str, optional
         The hidden-state variable, where there are several.
     ax : matplotlib.axes.Axes, optional
@@ -131,9 +183,16 @@ def plot_dwell_times(
     Raises
     ------
     ValueError
-        If there is no such state, or ``ax`` is given without ``label``.
+        If there is no such state or group, or ``ax`` is given without ``label``.
     """
     drawn = aligned_states(idata, states)
+    prior = find_prior(drawn.idata, drawn.hidden)
+    if prior.groups is not None and group is None:
+        raise ValueError(
+            f"the dwell times of {drawn.hidden.name!r} differ between groups; say whose are drawn, "
+            f"group=... of {prior.group_labels}"
+        )
+    g = _chosen_group(prior, group)
     if label is None:
         if ax is not None:
             raise ValueError("ax is for one state; say which, label=... received None")
@@ -148,21 +207,22 @@ def plot_dwell_times(
         for panel in panels.ravel()[len(chosen) :]:
             panel.set_axis_off()
         for panel, k in zip(panels.ravel(), chosen, strict=False):
-            _draw_dwell(panel, drawn, k)
+            _draw_dwell(panel, drawn, prior, g, k)
         return panels
     found = np.flatnonzero(drawn.labels == label)
     if len(found) != 1:
         raise ValueError(f"label must be one of {drawn.labels.tolist()}, received {label!r}")
     ax = axes(ax, (4.5, 3.0))
-    _draw_dwell(ax, drawn, found[0])
+    _draw_dwell(ax, drawn, prior, g, found[0])
     return ax
 
 
-def _draw_dwell(ax, drawn, k):
+def _draw_dwell(ax, drawn, prior, g, k):
     hidden = drawn.hidden
-    lengths = _run_lengths(hidden, k)
-    P = find_prior(drawn.idata, hidden).transition_matrices(np.array([k]))[:, 0, 0]
-    P = P[drawn.occupied[:, k]]
+    lengths = _run_lengths(hidden, g, k)
+    own, sizes, _ = of_group(hidden, prior, g)
+    P = own.transition_matrices(np.array([k]))[:, 0, 0]
+    P = P[sizes[:, k] > 0]
     title = f"state {drawn.labels[k]}"
     if lengths.size:
         longest = max(10, int(np.quantile(lengths, 0.99)))
@@ -188,10 +248,10 @@ def _draw_dwell(ax, drawn, k):
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def _run_lengths(hidden, k):
-    """Lengths of the runs of a state over some draws."""
-    paths = hidden.paths()[thinned(*hidden.z.shape[:2]).ravel()]
-    cuts = np.cumsum(hidden.lengths)
+def _run_lengths(hidden, g, k):
+    """Lengths of the runs of a state over some draws, in the sequences of a group."""
+    paths, pieces = hidden.of_group(g)
+    paths, cuts = paths[thinned(*hidden.z.shape[:2]).ravel()], np.cumsum(pieces)
     out = []
     for path in paths:
         inside = np.concatenate([[False], path == k, [False]])

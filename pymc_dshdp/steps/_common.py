@@ -7,7 +7,9 @@ from pymc.model import Model, modelcontext
 
 from pymc_dshdp.graph.path import initial_states, known_states, observed_path, path_lengths
 from pymc_dshdp.kernels.cache import telling_of_compilation
+from pymc_dshdp.kernels.chain import NO_INDEX
 from pymc_dshdp.kernels.counts import empty_counts, path_counts
+from pymc_dshdp.transitions.update import TransitionReader
 
 FRAMES = 8
 
@@ -97,6 +99,9 @@ class PathReader:
         One entry per free states variable.
     observed : list of (path, lengths)
         Paths that are data.
+    groups : list of ndarray of shape (T,), or (0,)
+        Which group leads to each time of each states variable, the free ones first; empty without
+        groups.
     """
 
     def __init__(self, model, prior, start):
@@ -114,7 +119,17 @@ class PathReader:
         self.observed = [observed_path(model, z) for z in prior.observed]
         for z, (path, _) in zip(prior.observed, self.observed, strict=True):
             self._check(z.name, path, known_states(z, path.shape))
-        self._observed_counts = self._add_counts(empty_counts(self.n_states), self.observed)
+        self.groups, self._n_groups = self._read_groups(model, prior, start), prior.n_groups
+        first = len(self.values)
+        self._observed_counts = self._counts(self.observed, self.groups[first:])
+
+    def _read_groups(self, model, prior, start):
+        shapes = [start[value.name].shape for value in self.values]
+        shapes += [path.shape for path, _ in self.observed]
+        if not prior.grouped:
+            return [NO_INDEX for _ in shapes]
+        reader = TransitionReader(model, prior)
+        return [reader.along(start, shape, prior.n_groups, i) for i, shape in enumerate(shapes)]
 
     def paths(self, point):
         """(path, lengths) of all states variables, the free ones first."""
@@ -146,17 +161,17 @@ class PathReader:
                 )
 
     def counts(self, point):
-        """Count starts and transitions, pooled over the prior's states; shape (L + 1, L)."""
+        """Count starts and transitions, pooled over the prior's states; shape (1 + G L, L)."""
         self.check(point)
         return self._observed_counts + self.free_counts(point)
 
     def free_counts(self, point):
         """Count the starts and transitions of paths that are not data."""
-        free = self.paths(point)[: len(self.values)]
-        return self._add_counts(empty_counts(self.n_states), free)
+        n = len(self.values)
+        return self._counts(self.paths(point)[:n], self.groups[:n])
 
-    @staticmethod
-    def _add_counts(counts, paths):
-        for path, lengths in paths:
-            path_counts(np.ravel(path), lengths, counts)
+    def _counts(self, paths, groups):
+        counts = empty_counts(self.n_states, self._n_groups)
+        for (path, lengths), index in zip(paths, groups, strict=True):
+            path_counts(np.ravel(path), lengths, index, counts)
         return counts

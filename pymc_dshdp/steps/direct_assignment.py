@@ -32,6 +32,11 @@ class _DirectSampler(PriorSampler):
                 f"{step}: the self-persistence kappa of {prior.label!r} varies with time; "
                 "use WeakLimitFFBS"
             )
+        if prior.grouped:
+            raise ValueError(
+                f"{step}: the transitions of {prior.label!r} differ between groups; use "
+                "WeakLimitFFBS"
+            )
         if not prior.collapses:
             raise ValueError(
                 f"{step}: the transition matrices of {prior.label!r} are given as they are, and do "

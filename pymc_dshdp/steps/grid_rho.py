@@ -84,12 +84,11 @@ class _RhoUpdate:
 
     def __call__(self, point, counts, rng):
         phi, eta = self._hyper.read(point)
-        logit = np.asarray(point[self._kappa.name], dtype="float64")
-        pi_bar = np.asarray(point[self._pi_bar.name], dtype="float64")
+        logit, pi_bar = _rows(point, self._kappa, self._pi_bar)
         phi_axis, eta_axis = self._axes
         if not (phi_axis.free or eta_axis.free):
             logit = kernels.redraw_self_persistence(rng, counts, logit, pi_bar, phi, eta)
-            return {self._kappa.name: logit.astype(self._kappa.dtype, copy=False)}, True
+            return _value(point, self._kappa, logit), True
         grid = self._make_grid(point, phi, eta) if self._grid is None else self._grid
         if not self._refine and not np.isfinite(grid.log_prior).any():
             raise SamplingError(
@@ -106,8 +105,7 @@ class _RhoUpdate:
                 ratio += at_new - at_old
         draw = kernels.accept_persistence(rng, proposal, ratio, phi, eta)
         new = self._hyper.write(point, [draw.phi, draw.eta])
-        new[self._kappa.name] = draw.kappa_logit.astype(self._kappa.dtype, copy=False)
-        return new, draw.accepted
+        return {**new, **_value(point, self._kappa, draw.kappa_logit)}, draw.accepted
 
 
 class _SliceUpdate:
@@ -122,17 +120,29 @@ class _SliceUpdate:
 
     def __call__(self, point, counts, rng):
         [logit] = self._logit(point)
-        pi_bar = np.asarray(point[self._pi_bar.name], dtype="float64")
-        persistences = kernels.self_persistence_counts(rng, counts, logit, pi_bar)
+        start, pi_bar = _rows(point, self._kappa, self._pi_bar)
+        persistences = kernels.self_persistence_counts(rng, counts, logit.ravel(), pi_bar)
         departures = counts[1:].sum(axis=1) - persistences
 
         def log_density(x):
-            prior, logit = self._evaluate(point, x.astype(self._kappa.dtype, copy=False))
-            return prior + kernels.log_persistence_likelihood(logit, persistences, departures)
+            prior, logit = self._evaluate(point, _value(point, self._kappa, x)[self._kappa.name])
+            given = kernels.log_persistence_likelihood(logit.ravel(), persistences, departures)
+            return prior.ravel() + given
 
-        start = np.asarray(point[self._kappa.name], dtype="float64")
-        new = slice_sample(log_density, start, rng)
-        return {self._kappa.name: new.astype(self._kappa.dtype, copy=False)}, True
+        return _value(point, self._kappa, slice_sample(log_density, start, rng)), True
+
+
+def _rows(point, kappa, pi_bar):
+    """Values of kappa, and pi_bar, by the rows of all groups, (R,) and (R, L)."""
+    rows = np.asarray(point[pi_bar.name], dtype="float64")
+    values = np.asarray(point[kappa.name], dtype="float64")
+    return values.ravel(), rows.reshape(-1, rows.shape[-1])
+
+
+def _value(point, kappa, rows):
+    """Value of kappa by its name, from that of each row."""
+    values = rows.reshape(point[kappa.name].shape)
+    return {kappa.name: values.astype(kappa.dtype, copy=False)}
 
 
 @dataclass_state

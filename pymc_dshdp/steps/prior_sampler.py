@@ -47,7 +47,7 @@ class PriorSampler:
 
     def _is_default(self, i, point):
         path, known = np.ravel(point[self.paths.values[i].name]), self.tables[i].known
-        given = self.transition.transitions(point, self.tables[i].shape)
+        given = self.transition.transitions(point, self.tables[i].shape, i)
         lengths = self.paths.lengths[i]
         return np.array_equal(path, default_path(*given, lengths, self._constrained, known))
 
@@ -56,7 +56,7 @@ class PriorSampler:
         path, lengths, shape = np.ravel(path), self.paths.lengths[i], self.tables[i].shape
         if path.min() < 0 or path.max() >= self.n_states:
             return  # said elsewhere
-        time = first_impossible_time(path, *self.transition.transitions(point, shape), lengths)
+        time = first_impossible_time(path, *self.transition.transitions(point, shape, i), lengths)
         if time >= 0:
             name, first = self.paths.values[i].name, time in np.cumsum(lengths) - lengths
             move = "begin in" if first else f"go from state {path[time - 1]} to"
@@ -80,7 +80,7 @@ class PriorSampler:
             paths = initial_paths(tables, lengths, self.n_states, rng, kind)
             for i, path in zip(members, paths, strict=True):
                 if self._constrained:
-                    given = self.transition.transitions(point, self.tables[i].shape)
+                    given = self.transition.transitions(point, self.tables[i].shape, i)
                     path = possible_path(path, *given, self.paths.lengths[i], self.tables[i].known)
                 found[i] = path
         new = {}
@@ -111,11 +111,11 @@ class PriorSampler:
         Returns the point and the log marginal likelihood of the data.
         """
         total = 0.0
-        for value, table, lengths in zip(
-            self.paths.values, self.tables, self.paths.lengths, strict=True
+        for i, (value, table, lengths) in enumerate(
+            zip(self.paths.values, self.tables, self.paths.lengths, strict=True)
         ):
             uniforms = rng.random(lengths.sum())
-            draw = self.transition.draw_path(table, point, lengths, uniforms, threads)
+            draw = self.transition.draw_path(table, point, lengths, uniforms, threads, i)
             if draw.impossible_time >= 0:
                 raise_impossible(value.name, table, table.rows(point), draw.impossible_time)
             path = draw.states.astype(value.dtype).reshape(point[value.name].shape)
@@ -127,7 +127,8 @@ class PriorSampler:
         """Estimate H(z | y, theta, P) by log p(y | theta, P) - log p(y, z | theta, P) of a draw."""
         drawn, entropy = self.draw_states(point, rng)
         pi_init, P = self.transition.transition_probabilities(point)
-        rows, counts = np.vstack([pi_init, P]), self.paths.free_counts(drawn)
+        rows = np.vstack([pi_init, P.reshape(-1, self.n_states)])
+        counts = self.paths.free_counts(drawn)
         entropy -= (counts[counts > 0] * np.log(rows[counts > 0])).sum()
         for value, table in zip(self.paths.values, self.tables, strict=True):
             path, here = np.ravel(drawn[value.name]), table.rows(drawn)

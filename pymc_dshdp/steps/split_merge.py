@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pymc_dshdp.kernels.chain import NO_INDEX
 from pymc_dshdp.kernels.collapsed_transitions import log_path_marginal, redraw_transitions
 from pymc_dshdp.kernels.counts import empty_counts, path_counts
 from pymc_dshdp.kernels.pair_density import Prior, log_weights, sticks_of
@@ -58,11 +59,12 @@ class SplitMerge:
     ----------
     available : bool
         False where ``joint`` is not, the rows have no weights in common (``FixedTransitions``),
-        or the prior has several states variables.
+        or the prior has several states variables or groups.
     """
 
     def __init__(self, model, prior, paths, transition, joint):
         self.available = joint.available and prior.gamma is not None and len(prior.states) == 1
+        self.available &= not prior.grouped
         if not self.available:
             return
         self._paths, self._transition, self._joint = paths, transition, joint
@@ -109,7 +111,8 @@ class SplitMerge:
             now, T = self._configuration(point, emission), min(REHEARSED, self._first.size)
             counts = empty_counts(self._paths.n_states)
             states, first = np.zeros(T, np.int64), self._first[:T]
-            path_counts(states, np.diff(np.append(np.flatnonzero(first), T)), counts)
+            lengths = np.diff(np.append(np.flatnonzero(first), T))
+            path_counts(states, lengths, NO_INDEX, counts)
             pinned, log_beta = np.zeros_like(self._pinned), now.path.log_beta
             path = Path(states, first, pinned, counts, log_beta, now.path.active.copy())
             short = Configuration(now.marginals.among(np.arange(T)), path, now.prior)

@@ -16,6 +16,7 @@ from pymc_dshdp.distributions import (
     stick_breaking_weights,
 )
 from pymc_dshdp.graph.walks import core_ndim, depends_on_random_variables, support
+from pymc_dshdp.transitions.dimensions import group_dim, state_dims
 from pymc_dshdp.transitions.finite_mixture import log_number_probabilities
 
 __all__ = ["RowsPrior", "TransitionPrior", "exchangeable", "tag"]
@@ -32,49 +33,6 @@ def tag(rv, name, role, *kind):
     """
     rv.tag.dshdp = (name, role, *kind)
     return rv
-
-
-def _state_dims(model, name, n_states, dims, fewest):
-    """Resolve (dim, dim_to, L) and the coordinates that are missing, by name."""
-    if (n_states is None) == (dims is None):
-        raise ValueError(
-            f"{name}: give exactly one of n_states (an integer) and dims (the name of a model "
-            f"coordinate); received n_states={n_states!r}, dims={dims!r}"
-        )
-    if dims is None:
-        if isinstance(n_states, bool) or not isinstance(n_states, (int, np.integer)):
-            raise TypeError(f"{name}: n_states must be an integer, received {n_states!r}")
-        if n_states < fewest:
-            raise ValueError(f"{name}: n_states must be at least {fewest}, received {n_states}")
-        dim = f"{name}_state"
-        missing = {dim: np.arange(n_states)}
-    else:
-        if isinstance(dims, (tuple, list)) and len(dims) == 1:
-            [dims] = dims
-        if not isinstance(dims, str):
-            raise TypeError(f"{name}: dims must name one dimension, received {dims!r}")
-        if dims not in model.coords or model.coords[dims] is None:
-            raise ValueError(
-                f"{name}: dims={dims!r} is not a coordinate of the model; declare it with "
-                f"pm.Model(coords={{{dims!r}: range(20)}}) or use n_states=20"
-            )
-        dim = dims
-        missing = {}
-        n_states = len(model.coords[dim])
-        if n_states < fewest:
-            raise ValueError(
-                f"{name}: the coordinate {dim!r} must have at least {fewest} states, received "
-                f"{n_states}"
-            )
-    dim_to = f"{dim}_to"
-    if dim_to not in model.coords:
-        missing[dim_to] = missing[dim] if dim in missing else model.coords[dim]
-    elif len(model.coords[dim_to]) != n_states:
-        raise ValueError(
-            f"{name}: the coordinate {dim_to!r} must have the {n_states} entries of {dim!r}, "
-            f"received {len(model.coords[dim_to])}"
-        )
-    return dim, dim_to, int(n_states), missing
 
 
 def exchangeable(possible):
@@ -108,20 +66,26 @@ class TransitionPrior:
     n_states : int or None
     dims : str or None
         A coordinate of the model, instead of ``n_states``.
+    groups : str, int or None
+        A coordinate of the model, or a number: groups whose transitions differ.
 
     Attributes
     ----------
     name : str
         With that of the model around it: ``rat1::hmm`` in ``pm.Model(name="rat1")``.
+    groups : str or None
+        Dimension of the groups.
+    n_groups : int
+        G; 1 without groups.
     n_states : int
         L.
     dims : tuple of str
         (state, state_to).
     pi_init : tensor of shape (L,)
-    pi_bar : tensor of shape (L, L), or (G, L, L) with ``index``
-    kappa : tensor of shape (L,), (T, L) or (n_sequences, T, L), or None
+    pi_bar : tensor of shape (L, L), or (G, L, L) with ``index`` or ``groups``
+    kappa : tensor of shape (L,), (T, L) or (n_sequences, T, L), or None; (G, L) with ``groups``
     index : tensor of int, shape (T,) or (n_sequences, T), or None
-        g(t), which of the G matrices leads to time t.
+        g(t), which of the G matrices leads to time t. With ``groups`` the states say it.
     weights : str or None
         Kind of the weights of the states, where L is a truncation.
     recorded : dict of tensor
@@ -149,27 +113,50 @@ class TransitionPrior:
     index: Any = None
     weights: Any = None
 
-    def __init__(self, name: str, n_states: int | None, dims: str | None) -> None:
+    def __init__(
+        self,
+        name: str,
+        n_states: int | None,
+        dims: str | None,
+        groups: str | int | None = None,
+    ) -> None:
         if not isinstance(name, str) or not name:
             raise TypeError(f"name must be a non-empty string, received {name!r}")
         context = pm.modelcontext(None)
         self.name = context.name_for(name)
         self.model = context.root
-        dim, dim_to, self.n_states, self._missing_coords = _state_dims(
+        dim, dim_to, self.n_states, self._missing_coords = state_dims(
             self.model, self.name, n_states, dims, self.fewest_states
         )
         self.dims = (dim, dim_to)
+        self.groups, self.n_groups, missing = group_dim(self.model, self.name, groups)
+        if self.groups in self.dims:
+            raise ValueError(
+                f"{self.name}: groups and dims must be different dimensions, received {dims!r} "
+                "for both"
+            )
+        self._missing_coords |= missing
         self.recorded: dict[str, Any] = {}
 
     def __repr__(self):
         return f"{type(self).__name__}({self.name!r}, n_states={self.n_states})"
+
+    @property
+    def by_group(self):
+        """Dimensions and shape that groups put before those of the states."""
+        return ((), ()) if self.groups is None else ((self.groups,), (self.n_groups,))
+
+    @property
+    def varies(self):
+        """Whether kappa depends on time."""
+        return self.kappa is not None and self.kappa.type.ndim > 1 + len(self.by_group[0])
 
     def prefixed(self, role: str) -> str:
         """Name of a variable of this prior."""
         return f"{self.name}_{role}"
 
     def declare_coords(self) -> None:
-        """Add the coordinates of the states that the model does not have yet."""
+        """Add the coordinates of the states and groups that the model does not have yet."""
         for dim, values in self._missing_coords.items():
             self.model.add_coord(dim, values)
 
@@ -331,23 +318,27 @@ class RowsPrior(TransitionPrior):
 
     def _checked_kappa(self, kappa):
         where, L = f"{self.name}: kappa", self.n_states
-        shapes = f"({L},), or (T, {L}) to vary with time"
+        own = (*self.by_group[1], L)
+        shapes = f"({L},), or (T, {L}) to vary with time" if self.groups is None else f"{own}"
         shape_error = f"{where} must be a scalar or have shape {shapes}; received "
         if not isinstance(kappa, Variable):
             kappa = np.asarray(kappa, dtype="float64")
-            if kappa.ndim > 3 or (kappa.ndim and kappa.shape[-1] != L):
+            fits = kappa.shape in ((), own)
+            if not fits and (self.groups or kappa.ndim not in (2, 3) or kappa.shape[-1] != L):
                 raise ValueError(f"{shape_error}shape {kappa.shape}")
             if not np.all((kappa >= 0.0) & (kappa < 1.0)):
                 raise ValueError(f"{where} must be in [0, 1), received {kappa}")
-            full = kappa if kappa.ndim else np.full(L, kappa)
+            full = kappa if kappa.ndim else np.full(own, kappa)
             return pt.constant(full.copy(), dtype="floatX")
-        if kappa.type.ndim > 3:
-            raise ValueError(f"{shape_error}{kappa.type.ndim} dimensions")
         if kappa.type.ndim == 0:
-            return pt.full((L,), kappa)
-        if kappa.type.shape[-1] not in (None, L):
-            raise ValueError(f"{shape_error}shape {kappa.type.shape}")
-        if kappa in self.model.free_RVs and kappa.type.ndim == 1:
+            return pt.full(own, kappa)
+        expected = own if self.groups is not None else (None,) * (kappa.type.ndim - 1) + (L,)
+        found = kappa.type.shape
+        if len(found) > 3 or len(found) != len(expected):
+            raise ValueError(f"{shape_error}{len(found)} dimensions")
+        if any(e is not None and n not in (None, e) for n, e in zip(found, expected, strict=True)):
+            raise ValueError(f"{shape_error}shape {found}")
+        if kappa in self.model.free_RVs and kappa.type.ndim == len(own):
             self._check_unit_support(where, kappa)
         return kappa
 
@@ -368,23 +359,25 @@ class RowsPrior(TransitionPrior):
     def _declare_kappa(self, kappa):
         """Take a kappa; ``GridRhoStep`` draws independent free components."""
         self.kappa = self.recorded["kappa"] = kappa
-        name = self.prefixed("kappa" if kappa.type.ndim == 1 else "kappa_mean")
+        along, extents = self.by_group
+        over_time = list(range(kappa.type.ndim - 1 - len(extents)))
+        name = self.prefixed("kappa_mean" if over_time else "kappa")
         if self.model.named_vars.get(name) is not kappa:
-            over_time = list(range(kappa.type.ndim - 1))
             mean = kappa.mean(over_time) if over_time else kappa
-            self.recorded["kappa"] = pm.Deterministic(name, mean, dims=self.dims[0])
-        if kappa in self.model.free_RVs and core_ndim(kappa) == 0 and kappa.type.ndim == 1:
+            self.recorded["kappa"] = pm.Deterministic(name, mean, dims=(*along, self.dims[0]))
+        if kappa in self.model.free_RVs and core_ndim(kappa) == 0 and not over_time:
             tag(kappa, self.name, "kappa")
 
     def _declare_rows(self, alpha=None, beta=None, initial=None):
         alpha = self.alpha if alpha is None else alpha
         beta = self.beta if beta is None else beta
+        along, extents = self.by_group
         self.pi_bar = TransitionRows(
             self.prefixed("pi_bar"),
             alpha,
             beta,
-            shape=(self.n_states, self.n_states),
-            dims=self.dims,
+            shape=(*extents, self.n_states, self.n_states),
+            dims=(*along, *self.dims),
             default_transform=None,
         )
         tag(self.pi_bar, self.name, "pi_bar")

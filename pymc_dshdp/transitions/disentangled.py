@@ -41,6 +41,11 @@ class DSHDP(RowsPrior):
         Truncation L, at least 2. Its dimensions are ``name_state`` and ``name_state_to``.
     dims : str, optional
         A coordinate of the model, instead of ``n_states``.
+    groups : str or int, optional
+        A coordinate of the model (subjects, conditions), or a number of groups, whose dimension is
+        then ``name_group``. Each group has rows and kappa of its own; the weights, pi_init and all
+        hyperparameters are one for all, and so are the states. ``HiddenStates`` is told by
+        ``group`` which sequence, or time, is whose.
     gamma : number or scalar random variable, optional
         Concentration of the weights. Default Gamma(2, 1).
     alpha : number or scalar random variable, optional
@@ -59,7 +64,8 @@ class DSHDP(RowsPrior):
         (n_sequences, T, L) for a batch, it varies with time: row t is in force from t - 1 to t,
         as in ``kappa=pm.math.invlogit(a + b * x[:, None])`` with a, b of shape (L,). What is
         given is recorded as the deterministic ``name_kappa``; of one that varies with time, the
-        mean over time as ``name_kappa_mean``.
+        mean over time as ``name_kappa_mean``. With ``groups`` its shape is (G, L), and it does not
+        vary with time.
     weights : {"weak-limit", "stick-breaking", "finite-mixture"}
         Symmetric finite Dirichlet; stick-breaking truncated at L, whose expected tail mass is
         (gamma / (1 + gamma))^(L - 1); or a mixture of finite mixtures: a number K of active
@@ -91,6 +97,7 @@ class DSHDP(RowsPrior):
         *,
         n_states: int | None = None,
         dims: str | None = None,
+        groups: str | int | None = None,
         gamma: Scalar | None = None,
         alpha: Scalar | None = None,
         phi: Scalar | None = None,
@@ -101,7 +108,7 @@ class DSHDP(RowsPrior):
         n_active: ArrayLike | Tensor | None = None,
         concentration: Literal["dynamic", "static"] | None = None,
     ) -> None:
-        super().__init__(name, n_states, dims)
+        super().__init__(name, n_states, dims, groups)
         given = {"phi": phi, "eta": eta, "rho": rho, "kappa": kappa}
         given = {key: value for key, value in given.items() if value is not None}
         if len(given) > 1 and ("kappa" in given or "rho" in given):
@@ -121,8 +128,13 @@ class DSHDP(RowsPrior):
         self._declare_alpha(alpha)
         if kappa is None:
             self._declare_rho(phi, eta, rho)
+            along, extents = self.by_group
             kappa = SelfPersistence(
-                self.prefixed("kappa"), self.phi, self.eta, shape=self.n_states, dims=self.dims[0]
+                self.prefixed("kappa"),
+                self.phi,
+                self.eta,
+                shape=(*extents, self.n_states),
+                dims=(*along, self.dims[0]),
             )
         self._declare_kappa(kappa)
         self._declare_weights(weights)
@@ -160,7 +172,7 @@ class HDP(RowsPrior):
 
     Parameters
     ----------
-    name, n_states, dims, gamma, alpha, weights, n_active, concentration
+    name, n_states, dims, groups, gamma, alpha, weights, n_active, concentration
         As for ``DSHDP``.
 
     Attributes
@@ -180,13 +192,14 @@ class HDP(RowsPrior):
         *,
         n_states: int | None = None,
         dims: str | None = None,
+        groups: str | int | None = None,
         gamma: Scalar | None = None,
         alpha: Scalar | None = None,
         weights: Literal["weak-limit", "stick-breaking", "finite-mixture"] = "weak-limit",
         n_active: ArrayLike | Tensor | None = None,
         concentration: Literal["dynamic", "static"] | None = None,
     ) -> None:
-        super().__init__(name, n_states, dims)
+        super().__init__(name, n_states, dims, groups)
         gamma, alpha = self._checked("gamma", gamma), self._checked("alpha", alpha)
         self._check_distinct(gamma, alpha)
         self._check_weights(weights, n_active, concentration)

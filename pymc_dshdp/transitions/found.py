@@ -8,6 +8,7 @@ Python object that declared a prior: models get cloned, and values fixed by ``pm
 
 import pytensor.tensor as pt
 from pytensor.graph.traversal import ancestors
+from pytensor.tensor.subtensor import AdvancedSubtensor
 
 from pymc_dshdp.distributions import HiddenPathRV, PossiblePathRV
 from pymc_dshdp.distributions.path import SAME_MATRIX, path_parameters
@@ -55,9 +56,15 @@ class TransitionModel:
         Whether transitions may be impossible, so that not every path is a start.
     collapses : bool
         Whether all rows are Dirichlet, so that they integrate out given the path.
+    grouped : bool
+        Whether the G matrices are those of groups, of which each has rows drawn for itself.
+    kappa_by_group : bool
+        Whether kappa, of shape (G, L), has a row for each of the matrices, and not for each time.
+    indices : list of node
+        g(t) of each of ``states`` and then ``observed``.
     """
 
-    collapses = False
+    collapses = grouped = kappa_by_group = False
     gamma = alpha = beta = active = fractions = phi = eta = sticky = None
 
     def __init__(self, model, name, pi_init, pi_bar, kappa, index):
@@ -66,6 +73,23 @@ class TransitionModel:
         self.constrained = False
         self.states: list = []
         self.observed: list = []
+        self._indices: dict = {}
+
+    @property
+    def indices(self):
+        """See the class; that of no states where there are none."""
+        members = [*self.states, *self.observed]
+        return [self._indices[z] for z in members] if members else [self.index]
+
+    def add(self, z, index, free):
+        """Add states, of which ``index`` says which matrix leads to each time."""
+        (self.states if free else self.observed).append(z)
+        self._indices[z] = index
+
+    @property
+    def n_groups(self):
+        """G; 1 where there are no groups."""
+        return self.pi_bar.type.shape[0] if self.grouped else 1
 
     @property
     def label(self):
@@ -75,7 +99,7 @@ class TransitionModel:
     @property
     def varies(self):
         """Whether the self-persistence varies with time."""
-        return self.kappa.type.ndim > 1
+        return self.kappa.type.ndim > 1 and not self.kappa_by_group
 
     def transition_variables(self, model):
         """Free variables that the samplers of the states draw with the path."""
@@ -128,13 +152,25 @@ def find_transitions(model):
     for z in dict.fromkeys(model.basic_RVs):
         if has_op(z, HiddenPathRV):
             pi_init, pi_bar, kappa, index = (unwrap(v) for v in path_parameters(z)[:4])
+            by_group = _taken_by(kappa, index)
+            if by_group is not None:
+                kappa = by_group
             if pi_bar not in found:
                 kind = _kinds[z.tag.dshdp[2]]
                 found[pi_bar] = kind(model, z.name, pi_init, pi_bar, kappa, index)
             transitions = found[pi_bar]
             transitions.constrained = has_op(z, PossiblePathRV)
-            (transitions.states if z in model.free_RVs else transitions.observed).append(z)
+            transitions.kappa_by_group = by_group is not None
+            transitions.add(z, index, z in model.free_RVs)
     return [*found.values(), *_without_states(model, found)]
+
+
+def _taken_by(kappa, index):
+    """Rows (G, L) from which an index of the matrices takes kappa; None where it is not so."""
+    if not has_op(kappa, AdvancedSubtensor):
+        return None
+    rows, *where = kappa.owner.inputs
+    return unwrap(rows) if [unwrap(v) for v in where] == [index] else None
 
 
 def _without_states(model, found):
@@ -145,7 +181,9 @@ def _without_states(model, found):
             none = pt.zeros(rv.type.shape[-1])
             kappa = parts.get((name, "sticky_kappa"), parts.get((name, "kappa"), none))
             index = pt.constant(SAME_MATRIX)
-            yield _kinds[ROWS](model, rv.name, parts[name, "pi_init"], rv, kappa, index)
+            alone = _kinds[ROWS](model, rv.name, parts[name, "pi_init"], rv, kappa, index)
+            alone.kappa_by_group = kappa.type.ndim > 1
+            yield alone
 
 
 def outside_dependents(model, transitions, owned):

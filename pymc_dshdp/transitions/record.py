@@ -47,6 +47,10 @@ class StatesRecord:
     tied : bool
         Whether transitions that are forbidden tell the states apart, so that a number means the
         same in every draw.
+    groups : str or None
+        Dimension of the groups whose transitions differ; "kappa" and "pi_bar" have it then.
+    group : str or None
+        Constant data that say which group each sequence, or each time, is of, by position.
     """
 
     states: str
@@ -60,10 +64,12 @@ class StatesRecord:
     kappa: str
     variables: dict
     tied: bool = False
+    groups: str | None = None
+    group: str | None = None
 
     @classmethod
-    def of(cls, z, prior, *, lengths, known):
-        """Record states just declared, with the constant data of their lengths and labels."""
+    def of(cls, z, prior, *, lengths, known, group):
+        """Record states just declared, with the constant data of their lengths, labels, groups."""
         variables = prior.recorded_names()
         return cls(
             states=z.name,
@@ -74,9 +80,11 @@ class StatesRecord:
             dims=prior.dims,
             n_states=prior.n_states,
             weights=prior.weights,
-            kappa="none" if "kappa" not in variables else _KAPPA[prior.kappa.type.ndim > 1],
+            kappa="none" if "kappa" not in variables else _KAPPA[prior.varies],
             variables=variables,
             tied=prior.tied,
+            groups=prior.groups,
+            group=None if group is None else group.name,
         )
 
     def to_bytes(self) -> np.ndarray:

@@ -42,6 +42,7 @@ class DirichletRows(TransitionModel):
                     f"The transition rows {rv} of {name!r} must be free random variables declared "
                     "by a prior of this package; undo the pm.do or pm.observe on them"
                 )
+        self.grouped = pi_bar.type.ndim > 2
         self.alpha, self.beta = (unwrap(v) for v in pi_bar.owner.inputs[2:])
         if has_op(kappa, SelfPersistenceRV):
             self.phi, self.eta = (unwrap(v) for v in kappa.owner.inputs[2:])
@@ -87,15 +88,26 @@ class RowsUpdate(TransitionUpdate):
 
     def __init__(self, model, transitions, step):
         super().__init__(model, transitions, step)
+        if transitions.grouped and transitions.varies:
+            raise ValueError(
+                f"{step}: the self-persistence kappa of {transitions.label!r} varies with time and "
+                "its rows with groups; give kappa a row for each group"
+            )
         refuse_outside_dependents(model, transitions, self.rvs, step)
         self._pi_bar = model.rvs_to_values[transitions.pi_bar]
         self._pi_init = model.rvs_to_values[transitions.pi_init]
         self._varies = transitions.varies
         self._n_states = transitions.n_states
+        self._n_rows = transitions.n_groups * transitions.n_states
 
     def persistence_and_rows(self, point):
-        """(logit of kappa, pi_bar), arrays of shape (L,), or (..., T, L), and (L, L)."""
-        return self.transitions.kappa_and_rows(point)
+        """(logit of kappa, pi_bar), of shape (R,), or (..., T, L), and (R, L); R = G L rows."""
+        logit, pi_bar = self.transitions.kappa_and_rows(point)
+        if self._varies:
+            return logit, pi_bar
+        if logit.size < self._n_rows:  # a constant, that no group has for itself
+            logit = np.broadcast_to(logit, pi_bar.shape[:-1])
+        return logit.ravel(), pi_bar.reshape(self._n_rows, -1)
 
     def split(self, point, counts, paths, rng):
         """Draw (n, W) given the paths; see ``TransitionUpdate``."""
@@ -110,9 +122,13 @@ class RowsUpdate(TransitionUpdate):
             )
         return kernels.switch_counts(counts, persistences), persistences
 
+    def _by_group(self, rows):
+        shape = self._pi_bar.type.shape
+        return rows if len(shape) == 2 else rows.reshape(-1, self._n_states, self._n_states)
+
     def row_values(self, rows):
         """Values of pi_init and pi_bar by their names."""
         return {
             self._pi_init.name: rows[0].astype(self._pi_init.dtype, copy=False),
-            self._pi_bar.name: rows[1:].astype(self._pi_bar.dtype, copy=False),
+            self._pi_bar.name: self._by_group(rows[1:]).astype(self._pi_bar.dtype, copy=False),
         }

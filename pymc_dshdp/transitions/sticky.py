@@ -27,7 +27,7 @@ class StickyHDP(RowsPrior):
 
     Parameters
     ----------
-    name, n_states, dims, gamma, weights, n_active, concentration
+    name, n_states, dims, groups, gamma, weights, n_active, concentration
         As for ``DSHDP``.
     s : number or scalar random variable, optional
         alpha + kappa0. Default Gamma(1, 0.01) (shape, rate).
@@ -53,6 +53,7 @@ class StickyHDP(RowsPrior):
         *,
         n_states: int | None = None,
         dims: str | None = None,
+        groups: str | int | None = None,
         gamma: Scalar | None = None,
         s: Scalar | None = None,
         phi: Scalar | None = None,
@@ -62,7 +63,7 @@ class StickyHDP(RowsPrior):
         n_active: ArrayLike | Tensor | None = None,
         concentration: Literal["dynamic", "static"] | None = None,
     ) -> None:
-        super().__init__(name, n_states, dims)
+        super().__init__(name, n_states, dims, groups)
         if alpha is not None or kappa0 is not None:
             s, phi = self._from_concentrations(alpha, kappa0, s, phi)
         gamma, s = self._checked("gamma", gamma), self._checked("s", s)
@@ -79,8 +80,13 @@ class StickyHDP(RowsPrior):
             pm.Deterministic(self.prefixed("rho1"), self.phi * self.s),
             pm.Deterministic(self.prefixed("rho2"), (1.0 - self.phi) * self.s),
         )
+        along, extents = self.by_group
         self.kappa = self.recorded["kappa"] = StickyPersistence(
-            self.prefixed("kappa"), self.phi, self.s, shape=self.n_states, dims=self.dims[0]
+            self.prefixed("kappa"),
+            self.phi,
+            self.s,
+            shape=(*extents, self.n_states),
+            dims=(*along, self.dims[0]),
         )
         tag(self.kappa, self.name, "sticky_kappa")
         self._declare_weights(weights)
@@ -157,5 +163,6 @@ class StickyUpdate(WeightedUpdate):
         logit = draw_self_persistence(
             rng, persistences, switches[1:].sum(axis=1), phi * s, (1.0 - phi) * s
         )
-        new[self._kappa.name] = logit.astype(self._kappa.dtype, copy=False)
+        shape = point[self._kappa.name].shape
+        new[self._kappa.name] = logit.reshape(shape).astype(self._kappa.dtype, copy=False)
         return new

@@ -10,7 +10,6 @@ from pymc_dshdp.kernels.chain import (
     first_wrong_row,
     kappa_rows,
     reachable_states,
-    transition_matrix,
 )
 
 __all__ = ["TransitionReader", "TransitionUpdate", "describe_wrong_row"]
@@ -28,7 +27,10 @@ def describe_wrong_row(rows, g, j):
 
 
 class TransitionReader:
-    """``reader(point, shape) -> (pi_init, Transitions)`` along the flattened states of a shape.
+    """``reader(point, shape, i) -> (pi_init, Transitions)`` along the flattened states of a shape.
+
+    They are those of the i-th states variable of the transition model: each says for itself which
+    group leads to each of its times.
 
     Parameters
     ----------
@@ -42,14 +44,14 @@ class TransitionReader:
     """
 
     def __init__(self, model, transitions):
-        nodes = [transitions.pi_init, transitions.pi_bar, transitions.index]
-        pi_init, pi_bar, index = in_values(model, nodes)
+        nodes = [transitions.pi_init, transitions.pi_bar, *transitions.indices]
+        pi_init, pi_bar, *indices = in_values(model, nodes)
         logit = logit_node(model, transitions.kappa)
-        self.graphs = [pi_init, pi_bar, logit, index]
-        self._pi_init, self._pi_bar, self._logit, self._index = (
+        self.graphs = [pi_init, pi_bar, logit, *indices]
+        self._pi_init, self._pi_bar, self._logit, *self._indices = (
             point_function([graph]) for graph in self.graphs
         )
-        self._varies = transitions.varies
+        self._varies, self._by_group = transitions.varies, transitions.kappa_by_group
         self._indexed = pi_bar.type.ndim > 2
         self._given = not transitions.collapses
         self._name = transitions.label
@@ -59,19 +61,27 @@ class TransitionReader:
         [logit], [pi_bar] = self._logit(point), self._pi_bar(point)
         return np.asarray(logit, "float64"), np.asarray(pi_bar, "float64", order="C")
 
-    def __call__(self, point, shape):
+    def matrices(self, point):
+        """(pi_init, P), of which no kappa varies with time: of the shape of pi_bar."""
+        logit, pi_bar = self.kappa_and_rows(point)
+        rows = pi_bar.reshape(-1, *pi_bar.shape[-2:])
+        found = Transitions(np.atleast_2d(logit), rows, grouped=self._by_group).matrices
+        return np.asarray(self._pi_init(point)[0], "float64"), found.reshape(pi_bar.shape)
+
+    def __call__(self, point, shape, i=0):
         """See the class."""
         logit, pi_bar = self.kappa_and_rows(point)
         pi_init = np.asarray(self._pi_init(point)[0], "float64")
         pi_bar = pi_bar if self._indexed else pi_bar[None]
-        kappa = kappa_rows(logit, shape) if self._varies else logit[None]
-        index = self._along(point, shape, len(pi_bar)) if self._indexed else NO_INDEX
+        kappa = kappa_rows(logit, shape) if self._varies else np.atleast_2d(logit)
+        index = self.along(point, shape, len(pi_bar), i) if self._indexed else NO_INDEX
         if self._given:
             self._check(pi_init, pi_bar)
-        return pi_init, Transitions(kappa, pi_bar, index)
+        return pi_init, Transitions(kappa, pi_bar, index, self._by_group)
 
-    def _along(self, point, shape, n_matrices):
-        [index] = self._index(point)
+    def along(self, point, shape, n_matrices, i=0):
+        """Which of the matrices leads to each of the flattened states of a shape; checked."""
+        [index] = self._indices[i](point)
         try:
             index = np.ascontiguousarray(np.broadcast_to(index, shape).ravel(), np.int64)
         except ValueError as error:
@@ -120,16 +130,15 @@ class TransitionUpdate:
         self.transitions = TransitionReader(model, transitions)
 
     def transition_probabilities(self, point):
-        """(pi_init, P), where P is the same at all times."""
-        pi_init, transitions = self.transitions(point, ())
-        return pi_init, transition_matrix(transitions.kappa_logit[0], transitions.pi_bar[0])
+        """(pi_init, P), where P is the same at all times; (G, L, L) where it is in each group."""
+        return self.transitions.matrices(point)
 
-    def draw_path(self, table, point, lengths, uniforms, threads):
-        """Draw hidden paths; returns a ``PathDraw``.
+    def draw_path(self, table, point, lengths, uniforms, threads, i=0):
+        """Draw hidden paths of the i-th states variable; returns a ``PathDraw``.
 
-        ``table`` is a ``LogLikelihoodTable``. States that cannot be reached are left out of it.
+        ``table`` is its ``LogLikelihoodTable``. States that cannot be reached are left out of it.
         """
-        pi_init, transitions = self.transitions(point, table.shape)
+        pi_init, transitions = self.transitions(point, table.shape, i)
         states = reachable_states(pi_init, transitions.pi_bar)
         if not 0 < len(states) < len(pi_init):  # none where pi_init is NaN
             rows = table.rows(point)
@@ -157,7 +166,7 @@ class TransitionUpdate:
         Parameters
         ----------
         point : dict
-        counts : ndarray of shape (L + 1, L)
+        counts : ndarray of shape (R + 1, L)
             Of ``paths``.
         paths : PathReader
         rng : numpy.random.Generator

@@ -184,10 +184,10 @@ class WeightedUpdate(RowsUpdate):
         }
 
     def row_concentrations(self, point):
-        """Alpha beta, the Dirichlet parameters of pi_init and each row; shape (L + 1, L)."""
+        """Alpha beta, the Dirichlet parameters of pi_init and each row; shape (R + 1, L)."""
         _, alpha = self._hyper.read(point)
         base = alpha * self.weights(point)[1]
-        return np.tile(base, (len(base) + 1, 1))
+        return np.tile(base, (self._n_rows + 1, 1))
 
     def __call__(self, point, switches, persistences, rng):
         """Draw the block given n and W; returns new values by the name of their variables."""

@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose
 from reference import LARGEST_Z, all_paths
 from scipy.special import betaln, gammaln, logsumexp
 
+from pymc_dshdp.kernels.chain import NO_INDEX
 from pymc_dshdp.kernels.collapsed_transitions import (
     Persistence,
     draw_own,
@@ -50,7 +51,7 @@ def log_choices(path, w, base, persistence):
 
 def counts_of(path):
     counts = empty_counts(L)
-    path_counts(path, LENGTHS, counts)
+    path_counts(path, LENGTHS, NO_INDEX, counts)
     return counts
 
 

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 from reference import all_paths, assert_frequencies
+from scipy import special
 
-from pymc_dshdp.kernels.chain import NO_INDEX, first_wrong_row, without_persistence
+from pymc_dshdp.kernels.chain import NO_INDEX, Transitions, first_wrong_row, without_persistence
 from pymc_dshdp.kernels.decoding import filter_with_scores, smooth
 from pymc_dshdp.kernels.messages import forward_filter_backward_sample
 from pymc_dshdp.kernels.simulation import (
@@ -22,11 +23,12 @@ rng = np.random.default_rng(3)
 P = rng.dirichlet(np.ones(L), size=(2, L))
 P[0, 0], P[1, 2], P[1, 0] = [0.0, 0.3, 0.7], [0.0, 0.0, 1.0], [0.6, 0.4, 0.0]
 INITIAL = np.array([0.7, 0.3, 0.0])
+KAPPA = np.array([[-0.5, 1.0, 0.3], [1.5, -1.0, 0.0]])  # log-odds, of two groups
 PATHS = all_paths(L, T)
 CODE = L ** np.arange(T - 1, -1, -1)
 
 
-def prior_weights(index=INDEX):
+def prior_weights(index=INDEX, P=P):
     out = INITIAL[PATHS[:, 0]] * INITIAL[PATHS[:, 4]]
     for t in (1, 2, 3, 5):
         out = out * P[index[t], PATHS[:, t - 1], PATHS[:, t]]
@@ -40,24 +42,28 @@ def frequencies(draw, n):
     return seen
 
 
-@pytest.mark.parametrize("each", [False, True], ids=["index", "one-for-each-time"])
+@pytest.mark.parametrize("form", ["index", "one-for-each-time", "groups"])
 @pytest.mark.parametrize("offset", [0.0, -900.0], ids=["plain", "logarithms"])
-def test_draws_follow_the_enumerated_posterior(offset, each):
+def test_draws_follow_the_enumerated_posterior(offset, form):
     """Fails if the index is one step late, or a zero leaks: such paths are never drawn.
 
-    By logarithms, the data are those of a path in which the likeliest state has underflowed.
+    By logarithms, the data are those of a path in which the likeliest state has underflowed. Groups
+    have a kappa beside their rows, in which one of another group would show.
     """
     generator = np.random.default_rng(4)
     ell = generator.normal(size=(T, L))
     ell[2, 2] -= offset  # state 2 can be reached at that time, from what has hardly any mass
     ell[1, 1:] += offset
-    transitions = (
-        without_persistence(P[INDEX], np.arange(T)) if each else without_persistence(P, INDEX)
-    )
+    transitions = {
+        "index": without_persistence(P, INDEX),
+        "one-for-each-time": without_persistence(P[INDEX], np.arange(T)),
+        "groups": Transitions(KAPPA, P, INDEX, True),
+    }[form]
+    prior = prior_weights(P=transitions.matrices if form == "groups" else P)
     log_density = ell[np.arange(T), PATHS].sum(axis=1)
-    possible = prior_weights() > 0.0
+    possible = prior > 0.0
     log_density = np.where(possible, log_density - log_density[possible].max(), -np.inf)
-    weights = prior_weights() * np.exp(log_density)
+    weights = prior * np.exp(log_density)
     late = prior_weights(np.roll(INDEX, 1))
     assert abs(late / late.sum() - prior_weights()).max() > 0.01
 
@@ -71,7 +77,8 @@ def test_draws_follow_the_enumerated_posterior(offset, each):
 
 @pytest.mark.parametrize("n_states", [4, 6, 24], ids=["given", "padded", "wide"])
 @pytest.mark.parametrize("matrices", [2, 40], ids=["few", "many"])
-def test_evidence_of_many_sequences(n_states, matrices):
+@pytest.mark.parametrize("grouped", [False, True], ids=["no-kappa", "groups"])
+def test_evidence_of_many_sequences(n_states, matrices, grouped):
     """Matrices read as they are or copied, transposed first or not, against sums in NumPy."""
     generator = np.random.default_rng(7)
     lengths = np.array([9, 1, 12, 7, 11])
@@ -79,7 +86,13 @@ def test_evidence_of_many_sequences(n_states, matrices):
     rows = generator.dirichlet(np.ones(n_states), size=(matrices, n_states))
     index = generator.integers(matrices, size=lengths.sum())
     ell = generator.normal(size=(lengths.sum(), n_states))
-    given = ell, initial, without_persistence(rows, index), lengths
+    transitions = without_persistence(rows, index)
+    if grouped:
+        logit = generator.normal(size=(matrices, n_states))
+        transitions = Transitions(logit, rows, index, True)
+        stay = special.expit(logit)[..., None]
+        rows = stay * np.eye(n_states) + (1.0 - stay) * rows
+    given = ell, initial, transitions, lengths
     expected, t = np.zeros(len(lengths)), 0
     for n, length in enumerate(lengths):
         mass = initial * np.exp(ell[t])

@@ -10,6 +10,7 @@ from scipy import stats
 from scipy.special import betaln, expit, gammaln, logsumexp, roots_jacobi
 
 from pymc_dshdp.emissions.poisson import PoissonGamma
+from pymc_dshdp.kernels.chain import NO_INDEX
 from pymc_dshdp.kernels.collapsed_transitions import (
     Persistence,
     log_path_marginal,
@@ -152,7 +153,7 @@ def run(rng, batches, rounds, now, lengths, weights):
             made[now.propose(rng)] += 1
             seen[i // rounds, path.states @ powers] += 1
         counts = np.zeros((L + 1, L), np.int64)
-        path_counts(path.states, lengths, counts)
+        path_counts(path.states, lengths, NO_INDEX, counts)
         assert (counts == path.counts).all()
         beta = np.exp(path.log_beta)
         base = np.tile(prior.alpha * beta, (L + 1, 1))
@@ -185,7 +186,7 @@ def start(prior, L, lengths, weights, pinned=(), states=(0,) * T):
     """(configuration, lengths)."""
     lengths, states = np.array(lengths), np.array(states)
     counts = np.zeros((L + 1, L), np.int64)
-    path_counts(states, lengths, counts)
+    path_counts(states, lengths, NO_INDEX, counts)
     first, known = np.zeros(T, bool), np.zeros(L, bool)
     first[np.cumsum(lengths) - lengths] = True
     known[list(pinned)] = True
@@ -284,7 +285,7 @@ def test_improvements_raise_the_joint():
 def configuration(path, y, L):
     """Of one sequence of counts."""
     counts = np.zeros((L + 1, L), np.int64)
-    path_counts(path, np.array([len(path)]), counts)
+    path_counts(path, np.array([len(path)]), NO_INDEX, counts)
     family = PoissonGamma()
     full = [np.full((L, 1), A), np.full((L, 1), B)]
     marginals = Marginals(family, family.prepare(y[:, None], [], []), full, [])
@@ -353,7 +354,7 @@ def test_another_division_has_its_ratio(sticks):
 
     def level(states, log_beta):
         counts, beta = np.zeros((L + 1, L), np.int64), np.exp(log_beta)
-        path_counts(states, lengths, counts)
+        path_counts(states, lengths, NO_INDEX, counts)
         out = log_path_marginal(counts, np.tile(ALPHA * beta, (L + 1, 1)), now.prior.persistence)
         into = counts * (np.arange(-1, L)[:, None] != np.arange(L))
         tables = np.log1p(into).sum(axis=0)

@@ -23,7 +23,11 @@ MASKED = ("poisson", "normal-mean", "exponential", "binomial", "categorical", "n
 
 
 class Combination(NamedTuple):
-    """One model and sampler; ``refine`` is False where (phi, eta) lie on the grid's midpoints."""
+    """One model and sampler.
+
+    ``refine`` is False where (phi, eta) lie on the grid's midpoints. Of several groups, the first
+    sequence is of the first, and all others are of the last.
+    """
 
     prior: str
     weights: str
@@ -31,11 +35,12 @@ class Combination(NamedTuple):
     family: str
     layout: str
     refine: bool = True
+    groups: int = 1
 
     @property
     def name(self):
         parts = self[:5] if self.refine else (*self[:5], "midpoints")
-        return "/".join(parts)
+        return "/".join(parts if self.groups == 1 else (*parts, "groups"))
 
 
 def feasible(c):
@@ -131,15 +136,19 @@ BESIDE = [
     Combination("fixed", "given", "ffbs", "student", "ragged"),
     Combination("ds", "static-mixture", "ffbs", "poisson", "one"),
     Combination("hdp", "static-mixture", "direct-collapsed", "exponential", "ragged"),
+    Combination("ds", "weak-limit", "ffbs", "poisson", "missing", groups=2),
+    Combination("sticky", "stick-breaking", "ffbs", "normal-mean", "ragged", groups=2),
+    Combination("hdp", "finite-mixture", "ffbs", "exponential", "ragged", groups=2),
 ]
 """The paper's model, whose prior of (phi, eta) lies on the midpoints of a grid; single trials;
 the normal-inverse-gamma prior, and a variance alone; parameters that are slice-sampled, and
-regressions, linear and logistic; mixtures of finite mixtures with a static concentration."""
+regressions, linear and logistic; mixtures of finite mixtures with a static concentration; groups of
+sequences."""
 
 EVERY = COVERING + BESIDE
 
 SUBSET = [
-    Combination("ds", "weak-limit", "ffbs", "poisson", "missing"),
+    Combination("ds", "weak-limit", "ffbs", "poisson", "missing", groups=2),
     Combination("ds", "weak-limit", "ffbs", "autoregression", "one"),
     Combination("ds", "weak-limit", "direct-collapsed", "categorical", "ragged"),
     Combination("ds", "weak-limit", "direct-kept", "normal-wishart", "one"),

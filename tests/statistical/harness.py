@@ -30,6 +30,7 @@ from scipy import stats
 from simulators import (
     declare_prior,
     draw_paths,
+    first_rows,
     natural,
     parameters_at,
     prior_points,
@@ -103,8 +104,10 @@ class Setup:
     def _declare(self, data):
         c = self.combination
         with pm.Model() as model:
-            prior = declare_prior(c.prior, c.weights)
-            z = dshdp.HiddenStates("z", prior, lengths=self.lengths)
+            prior = declare_prior(c.prior, c.weights, c.groups)
+            group = np.minimum(np.arange(len(self.lengths)), c.groups - 1)
+            group = None if c.groups == 1 else group
+            z = dshdp.HiddenStates("z", prior, lengths=self.lengths, group=group)
             known = self.known is not None
             theta = self.known if known else self.family.parameters()
             self.family.likelihood(z, data, *(pm.math.constant(x) if known else x for x in theta))
@@ -145,7 +148,8 @@ class Setup:
     def prior(self, rng, n):
         """Draw n points with paths, and their data: (points, y)."""
         c = self.combination
-        points = prior_points(rng, n, c.prior, c.weights, None if c.refine else MIDPOINTS)
+        grid = None if c.refine else MIDPOINTS
+        points = prior_points(rng, n, c.prior, c.weights, grid, c.groups)
         points["z"] = draw_paths(rng, natural(points), self.lengths)
         if self.known is None:
             points |= value_points(self.family, self.family.prior(rng, n))
@@ -254,7 +258,7 @@ def geweke(setup, sweeps, independent=40_000):
 
 def log_evidence(values, log_likelihoods, lengths):
     """Log-likelihood with the paths summed out: of n parameter draws, tables (n, T, L)."""
-    P = transition_matrices(values)
+    P, group = transition_matrices(values), first_rows(values, lengths)
     total, t = 0.0, 0
     for length in lengths:
         predicted = values["first"]
@@ -263,7 +267,9 @@ def log_evidence(values, log_likelihoods, lengths):
             joint = predicted * np.exp(log_likelihoods[:, i] - top)
             norm = joint.sum(axis=1, keepdims=True)
             total = total + (top + np.log(norm))[:, 0]
-            predicted = ((joint / norm)[:, :, None] * P).sum(axis=1)
+            after = group[min(i + 1, t + length - 1)]
+            own = P[:, after : after + L]
+            predicted = ((joint / norm)[:, :, None] * own).sum(axis=1)
         t += length
     return total
 

@@ -46,7 +46,7 @@ def stick_weights(logit):
     return np.exp(first + before)
 
 
-def declare_prior(prior, weights, name="hmm"):
+def declare_prior(prior, weights, groups=1, name="hmm"):
     """Declare it in the model context.
 
     Concentrations of the order of 1, so that rows, weights and tables inform each other.
@@ -55,10 +55,11 @@ def declare_prior(prior, weights, name="hmm"):
         return dshdp.FixedTransitions(
             name, n_states=L, concentration=CONCENTRATION, initial_concentration=FIRST
         )
-    chosen = {"weights": weights}
+    several = {} if groups == 1 else {"groups": groups}
+    chosen = {"weights": weights, **several}
     if weights in MIXTURES:
         number = {"n_active": NUMBER, "concentration": MIXTURES[weights]}
-        chosen = {"weights": "finite-mixture", **number}
+        chosen = {"weights": "finite-mixture", **number, **several}
     if prior == "sticky":
         s = pm.Gamma(f"{name}_s", 2.0, 0.5)
         return dshdp.StickyHDP(name, n_states=L, s=s, **chosen)
@@ -68,10 +69,10 @@ def declare_prior(prior, weights, name="hmm"):
     return dshdp.DSHDP(name, n_states=L, alpha=alpha, **chosen)
 
 
-def prior_points(rng, n, prior, weights, grid=None, name="hmm"):
+def prior_points(rng, n, prior, weights, grid=None, groups=1, name="hmm"):
     """Draw n points of a prior; ``grid`` has the cells of (phi, eta) where midpoints are drawn."""
-    out = {}
-    kappa_logit = np.full((n, L), -np.inf)
+    out, R = {}, groups * L
+    along = () if groups == 1 else (groups,)
     if prior == "fixed":
         rows = dirichlet(rng, np.broadcast_to(CONCENTRATION, (n, L, L)))
         first = dirichlet(rng, np.broadcast_to(FIRST, (n, L)))
@@ -96,8 +97,8 @@ def prior_points(rng, n, prior, weights, grid=None, name="hmm"):
         if prior != "hdp":
             out["phi_interval__"] = special.logit(phi)
             a, b = phi * concentration, (1.0 - phi) * concentration
-            kappa_logit = beta_logit(rng, *(np.repeat(x[:, None], L, axis=1) for x in (a, b)))
-            out["kappa_logodds__"] = kappa_logit
+            kappa_logit = beta_logit(rng, *(np.repeat(x[:, None], R, axis=1) for x in (a, b)))
+            out["kappa_logodds__"] = kappa_logit.reshape(n, *along, L)
         if weights == "stick-breaking":
             ones = np.ones((n, L - 1))
             out["v_logodds__"] = beta_logit(rng, ones, gamma[:, None] * ones)
@@ -110,17 +111,21 @@ def prior_points(rng, n, prior, weights, grid=None, name="hmm"):
             out["beta"] = beta = dirichlet(rng, out["active"] * each[:, None])
         else:
             out["beta"] = beta = dirichlet(rng, np.repeat(gamma[:, None] / L, L, axis=1))
-        rows = dirichlet(rng, np.repeat((alpha[:, None] * beta)[:, None], L, axis=1))
+        rows = dirichlet(rng, np.repeat((alpha[:, None] * beta)[:, None], R, axis=1))
+        rows = rows.reshape(n, *along, L, L)
         first = dirichlet(rng, alpha[:, None] * beta)
     out["pi_bar"], out["pi_init"] = rows, first
     return {f"{name}_{key}": value for key, value in out.items()}
 
 
 def natural(points, name="hmm"):
-    """What the statistics use of a prior, on natural scales, by the paper's names."""
+    """What the statistics use of a prior, on natural scales, by the paper's names.
+
+    The rows of several groups, and their kappa, lie one group after the other.
+    """
     value = {key[len(name) + 1 :]: x for key, x in points.items() if key.startswith(f"{name}_")}
-    out = {"rows": value["pi_bar"], "first": value["pi_init"]}
-    n = len(out["first"])
+    n = len(value["pi_init"])
+    out = {"rows": value["pi_bar"].reshape(n, -1, L), "first": value["pi_init"]}
     for key in ("gamma", "alpha", "s"):
         if f"{key}_log__" in value:
             out[key] = np.exp(value[f"{key}_log__"])
@@ -137,26 +142,35 @@ def natural(points, name="hmm"):
         out["beta"] = value["beta"]
     if "active" in value:
         out["active"] = value["active"]
-    out["kappa_logit"] = value.get("kappa_logodds__", np.full((n, L), -np.inf))
+    none = np.full(out["rows"].shape[:2], -np.inf)
+    out["kappa_logit"] = value.get("kappa_logodds__", none).reshape(none.shape)
     return out
 
 
 def transition_matrices(values):
-    """P of shape (n, L, L)."""
+    """P of all groups, of shape (n, G L, L)."""
     kappa = special.expit(values["kappa_logit"])
     switch = special.expit(-values["kappa_logit"])
-    return kappa[..., None] * np.eye(L) + switch[..., None] * values["rows"]
+    own = np.eye(L)[np.arange(kappa.shape[1]) % L]
+    return kappa[..., None] * own + switch[..., None] * values["rows"]
+
+
+def first_rows(values, lengths):
+    """First row, among those of all groups, of the group of each time; shape (T,)."""
+    last = values["rows"].shape[1] // L - 1
+    return L * np.repeat(np.minimum(np.arange(len(lengths)), last), lengths)
 
 
 def draw_paths(rng, values, lengths):
     """Paths of shape (n, T), sequences end to end."""
     P, n = transition_matrices(values), len(values["first"])
+    group = first_rows(values, lengths)
     z = np.empty((n, sum(lengths)), np.int64)
     t = 0
     for length in lengths:
         z[:, t] = categorical(rng, values["first"])
         for i in range(t + 1, t + length):
-            z[:, i] = categorical(rng, P[np.arange(n), z[:, i - 1]])
+            z[:, i] = categorical(rng, P[np.arange(n), group[i] + z[:, i - 1]])
         t += length
     return z
 
@@ -211,7 +225,7 @@ def _log_prior(values, weights):
         total = total + _power_logs(np.repeat(gamma[:, None] / L, L, axis=1), beta)
     base = alpha[:, None] * beta
     rows = np.concatenate([values["first"][:, None], values["rows"]], axis=1)
-    return total + _power_logs(np.repeat(base[:, None], L + 1, axis=1), rows).sum(axis=1)
+    return total + _power_logs(np.repeat(base[:, None], rows.shape[1], axis=1), rows).sum(axis=1)
 
 
 def statistics(family, points, y, lengths, known=None, weights=None):
@@ -223,9 +237,10 @@ def statistics(family, points, y, lengths, known=None, weights=None):
     inside = np.setdiff1d(np.arange(1, T), starts)
     same = z[:, inside] == z[:, inside - 1]
     P = transition_matrices(values)
+    row = first_rows(values, lengths)[inside] + z[:, inside - 1]
     with np.errstate(divide="ignore"):
         log_path = np.log(values["first"][draws, z[:, starts]]).sum(axis=1)
-        log_path += np.log(P[draws, z[:, inside - 1], z[:, inside]]).sum(axis=1)
+        log_path += np.log(P[draws, row, z[:, inside]]).sum(axis=1)
     at = parameters_at(family, points, z, known)
     log_data = family.log_density(lengths, y, *at).sum(axis=1)
     log_joint = _log_prior(values, weights) + log_path + log_data
@@ -245,10 +260,14 @@ def statistics(family, points, y, lengths, known=None, weights=None):
         "log p(z)": log_path,
         "log p(y)": log_data,
         "pi_init at the starts": values["first"][draws, z[:, starts]].mean(axis=1),
-        "sum of pi_bar^2": (rows**2).sum(axis=(1, 2)) / L,
+        "sum of pi_bar^2": (rows**2).sum(axis=(1, 2)) / rows.shape[1],
         "pi_bar below 0.001": (rows < 0.001).mean(axis=(1, 2)),
-        "pi_bar at self-transitions": (rows[draws, z[:, inside], z[:, inside]] * same).mean(axis=1),
+        "pi_bar at self-transitions": (rows[draws, row, z[:, inside]] * same).mean(axis=1),
     }
+    if rows.shape[1] > L:
+        half = rows.reshape(n, -1, L, L)
+        out["pi_bar of two groups"] = (half[:, 0] * half[:, 1]).sum(axis=(1, 2))
+        out["self-transitions of the first group"] = same[:, row[0] < L].mean(axis=1)
     for key in ("gamma", "alpha", "s"):
         if key in values and not (key == "alpha" and "s" in values):
             out[f"log {key}"] = np.log(values[key])

@@ -161,7 +161,9 @@ def test_two_hidden_chains():
     """
     with pm.Model() as model:
         states = {
-            name: dshdp.HiddenStates(f"z_{name}", declare_prior(*PRIORS[name], name), length=SHORT)
+            name: dshdp.HiddenStates(
+                f"z_{name}", declare_prior(*PRIORS[name], name=name), length=SHORT
+            )
             for name in OFFSETS
         }
         mean = sum(pt.as_tensor(OFFSETS[name])[z] for name, z in states.items())

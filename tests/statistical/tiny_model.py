@@ -212,7 +212,7 @@ def successive_conditional(
         transitions = Transitions(kappa_logit.reshape(1, -1), pi_bar[None], NO_INDEX)
         z = draw_paths(log_likelihoods, rows[0], transitions, None, lengths, rng.random(T)).states
         counts = np.zeros((L + 1, L), np.int64)
-        path_counts(z, lengths, counts)
+        path_counts(z, lengths, NO_INDEX, counts)
         switches, _ = split_counts(rng, counts, kappa_logit, pi_bar)
         draw = transition_block(rng, switches, gamma, alpha, sticks_logit, beta, transition_prior)
         gamma, alpha, sticks_logit = draw.gamma, draw.alpha, draw.sticks_logit
