@@ -183,7 +183,8 @@ def test_several_states_of_one_prior(quick):
         dshdp.HiddenStates("z", prior, lengths=[5, 4, 3], group=[0, 1, 0])
         subject = pm.Data("subject", [1])
         dshdp.HiddenStates("x", prior, length=6, group=subject)
-        pm.Potential("data", 0.1 * (model["z"].sum() + model["x"].sum()))
+        for name in ("z", "x"):
+            pm.Potential(f"data_{name}", 0.1 * model[name])
         step = dshdp.WeakLimitFFBS([model["z"], model["x"]], pilots=False)
     point = {**model.initial_point(), "z": STATES, "x": STATES[:6]}
     expected = counts_of(STATES, [5, 4, 3], [0, 1, 0]) + counts_of(STATES[:6], [6], [1])

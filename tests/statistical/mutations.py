@@ -248,7 +248,7 @@ MUTATIONS = {
     "transposed-P": Mutation(
         "backward samples with P for its transpose",
         "kernels/messages.py",
-        (("pi_bar[0]).T", "pi_bar[0])"),),
+        (("(row, pi_bar[g]).T", "(row, pi_bar[g])"),),
         f"{KERNELS} weak-limit refined",
     ),
     "index-late": Mutation(
@@ -272,10 +272,38 @@ MUTATIONS = {
           "log_gamma_draw(rng, gamma + beyond + tables[k])"),),
         f"{KERNELS} stick-breaking refined",
     ),
+    "group-tables-left-out": Mutation(
+        "the weights given the tables of the first group alone",
+        "kernels/tables.py",
+        (("    for j in range(R):", "    for j in range(min(R, L + 1)):"),),
+        "tests/test_groups.py::test_weights_and_rows_learn_from_all_groups",
+        6000,
+    ),
+    "group-counts-exchanged": Mutation(
+        "the transitions of a group counted for another",
+        "kernels/counts.py",
+        (("1 + L * index[i]", "1 + L * (1 - index[i])"),),
+        "tests/test_groups.py::test_weights_and_rows_learn_from_all_groups",
+        6000,
+    ),
+    "group-kappa-of-the-first": Mutation(
+        "the filter with the self-persistence of the first group for all",
+        "kernels/filtering.py",
+        (("row = kappa_logit[loaded]", "row = kappa_logit[0]"),),
+        "tests/kernels/test_indexed.py::test_draws_follow_the_enumerated_posterior",
+        4000,
+    ),
+    "group-split-counts": Mutation(
+        "a split whose transitions are all counted for the first group",
+        "kernels/pair_density.py",
+        (("own = 1 + L * index[t + 1] if grouped else 1", "own = 1"),),
+        PATHS,
+        6_400,
+    ),
     "persistences-as-draws": Mutation(
         "self-persistences counted as draws from the rows",
         "kernels/transitions.py",
-        (("switches[j + 1, j] -= persistences[j]", "switches[j + 1, j] -= 0"),),
+        (("] -= persistences[r]", "] -= 0"),),
         f"{KERNELS} weak-limit refined",
     ),
     "sticky-without-kappa": Mutation(
