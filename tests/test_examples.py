@@ -108,7 +108,7 @@ def test_map_of_places(tmp_path):
     "name",
     [
         pytest.param(name, marks=() if name == "volatility" else pytest.mark.slow)
-        for name in ("choices", "labelled", "subjects", "tracks", "volatility")
+        for name in ("choices", "conditions", "labelled", "subjects", "tracks", "volatility")
     ],
 )
 def test_short_examples_of_the_gallery(name, tmp_path, capsys):

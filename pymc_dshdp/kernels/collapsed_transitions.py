@@ -146,9 +146,9 @@ class TransitionRedraw(NamedTuple):
 
     Attributes
     ----------
-    kappa_logit : ndarray of shape (L,)
+    kappa_logit : ndarray of shape (R,)
         Meaningful where kappa was integrated out.
-    rows : ndarray of shape (L + 1, L)
+    rows : ndarray of shape (R + 1, L)
         pi_init in row 0, pi_bar below.
     """
 
@@ -159,22 +159,23 @@ class TransitionRedraw(NamedTuple):
 @njit(cache=True, nogil=True)
 def redraw_transitions(rng, counts, base, persistence):
     """Draw W | z, then kappa | W, n and the rows | n; see ``log_path_marginal``."""
-    L = counts.shape[1]
-    persistences = np.zeros(L, np.int64)
-    for j in range(L):
-        stays = counts[j + 1, j]
-        persistences[j] = draw_own(
+    R, L = counts.shape[0] - 1, counts.shape[1]
+    persistences = np.zeros(R, np.int64)
+    for r in range(R):
+        j = r % L
+        stays = counts[r + 1, j]
+        persistences[r] = draw_own(
             rng,
             stays,
-            counts[j + 1].sum() - stays,
-            base[j + 1, j],
-            base[j + 1].sum(),
-            persistence.stay[j],
-            persistence.leave[j],
+            counts[r + 1].sum() - stays,
+            base[r + 1, j],
+            base[r + 1].sum(),
+            persistence.stay[r],
+            persistence.leave[r],
             persistence.integrated,
         )
     switches = switch_counts(counts, persistences)
-    logit = np.empty(L)
+    logit = np.empty(R)
     if persistence.integrated:
         logit = draw_self_persistence(
             rng,

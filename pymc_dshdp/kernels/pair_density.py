@@ -75,11 +75,12 @@ def sticks_of(log_beta):
 
 
 @njit(cache=True, nogil=True)
-def divided_counts(states, first, counts, times, sides, a, b):
-    """Count the transitions of the path with S divided between a and b."""
-    counts = counts.copy()
+def divided_counts(states, first, index, counts, times, sides, a, b):
+    """Count the transitions of the path with S divided between a and b; see ``path_counts``."""
+    counts, grouped = counts.copy(), index.shape[0] > 0
+    L = counts.shape[1]
     for k in (a, b):
-        counts[k + 1] = 0
+        counts[k + 1 :: L] = 0
         counts[:, k] = 0
     place = np.full(states.shape[0] + 1, -1)
     for x in range(times.shape[0]):
@@ -92,18 +93,21 @@ def divided_counts(states, first, counts, times, sides, a, b):
             counts[0, k] += 1
         else:
             before = place[t - 1]
-            counts[(states[t - 1] if before < 0 else pair[sides[before]]) + 1, k] += 1
+            own = 1 + L * index[t] if grouped else 1
+            counts[own + (states[t - 1] if before < 0 else pair[sides[before]]), k] += 1
         if t + 1 < states.shape[0] and not first[t + 1] and place[t + 1] < 0:
-            counts[k + 1, states[t + 1]] += 1
+            own = 1 + L * index[t + 1] if grouped else 1
+            counts[own + k, states[t + 1]] += 1
     return counts
 
 
 @njit(cache=True, nogil=True)
 def merged_counts(divided, a, b):
     """Make b one with a in the counts."""
-    counts = divided.copy()
-    counts[a + 1] += counts[b + 1]
-    counts[b + 1] = 0
+    counts, L = divided.copy(), divided.shape[1]
+    for first in range(1, counts.shape[0], L):
+        counts[first + a] += counts[first + b]
+        counts[first + b] = 0
     counts[:, a] += counts[:, b]
     counts[:, b] = 0
     return counts
@@ -112,39 +116,41 @@ def merged_counts(divided, a, b):
 @njit(cache=True, nogil=True)
 def log_pair_transitions(counts, log_beta, a, b, prior):
     """Factors of p(z | beta, alpha, rho) that involve a or b."""
-    L = counts.shape[1]
+    R, L = counts.shape[0] - 1, counts.shape[1]
     alpha, persistence = prior.alpha, prior.persistence
     out = 0.0
     for k in (a, b):
         base = alpha * math.exp(log_beta[k])
-        stays, leaves = counts[k + 1, k], 0
-        for j in range(L + 1):
-            if j != k + 1 and j != a + 1 and j != b + 1 and counts[j, k] > 0:
-                out += log_rising(base, counts[j, k])
-        for to in range(L):
-            if to != k and counts[k + 1, to] > 0:
-                leaves += counts[k + 1, to]
-                out += log_rising(alpha * math.exp(log_beta[to]), counts[k + 1, to])
-        if stays + leaves > 0:
-            out += log_own_marginal(
-                stays,
-                leaves,
-                base,
-                alpha,
-                persistence.stay[k],
-                persistence.leave[k],
-                persistence.integrated,
-            )
+        for row in range(R + 1):
+            j = (row - 1) % L if row > 0 else -1
+            if j != a and j != b and counts[row, k] > 0:
+                out += log_rising(base, counts[row, k])
+        for r in range(k, R, L):
+            stays, leaves = counts[r + 1, k], 0
+            for to in range(L):
+                if to != k and counts[r + 1, to] > 0:
+                    leaves += counts[r + 1, to]
+                    out += log_rising(alpha * math.exp(log_beta[to]), counts[r + 1, to])
+            if stays + leaves > 0:
+                out += log_own_marginal(
+                    stays,
+                    leaves,
+                    base,
+                    alpha,
+                    persistence.stay[r],
+                    persistence.leave[r],
+                    persistence.integrated,
+                )
     return out
 
 
 @njit(cache=True, nogil=True)
 def tables_guess(counts, k):
     """Guess the tables of k from the transitions into it."""
-    out = 0.0
-    for j in range(counts.shape[0]):
-        if j != k + 1:
-            out += math.log1p(counts[j, k])
+    out, L = 0.0, counts.shape[1]
+    for row in range(counts.shape[0]):
+        if row == 0 or (row - 1) % L != k:
+            out += math.log1p(counts[row, k])
     return out
 
 

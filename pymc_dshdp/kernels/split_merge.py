@@ -64,9 +64,11 @@ class Path(NamedTuple):
     states : ndarray of int64, shape (T,)
     first : ndarray of bool, shape (T,)
         Beginnings of sequences.
+    groups : ndarray of int64, shape (T,), or (0,)
+        The group that leads to each time; see ``path_counts``.
     pinned : ndarray of bool, shape (L,)
         States of known times.
-    counts : ndarray of int64, shape (L + 1, L)
+    counts : ndarray of int64, shape (R + 1, L)
     log_beta : ndarray of shape (L,)
     active : ndarray of bool, shape (L,)
         States whose weight is not 0 by declaration.
@@ -74,6 +76,7 @@ class Path(NamedTuple):
 
     states: np.ndarray
     first: np.ndarray
+    groups: np.ndarray
     pinned: np.ndarray
     counts: np.ndarray
     log_beta: np.ndarray
@@ -142,7 +145,7 @@ class Weighing(NamedTuple):
     ----------
     log_ratio : float
         Of divided to merged: p(z | beta, alpha, rho) p(beta | gamma) over the density of the share.
-    counts : ndarray of int64, shape (L + 1, L)
+    counts : ndarray of int64, shape (R + 1, L)
         Of the configuration proposed.
     log_beta : ndarray of shape (L,)
         Its weights.
@@ -175,7 +178,9 @@ def weigh(rng, path, prior, proposal):
     """Draw the weights of the configuration proposed, and compare the two."""
     split, _, _, a, b, times, sides, _ = proposal
     if split:
-        divided = divided_counts(path.states, path.first, path.counts, times, sides, a, b)
+        divided = divided_counts(
+            path.states, path.first, path.groups, path.counts, times, sides, a, b
+        )
         merged = path.counts
     else:
         divided, merged = path.counts, merged_counts(path.counts, a, b)
@@ -187,7 +192,7 @@ def weigh(rng, path, prior, proposal):
 def weigh_again(rng, path, prior, proposal):
     """Draw the weights of another division of the same times, and compare it with the present."""
     _, _, _, a, b, times, sides, _ = proposal
-    counts = divided_counts(path.states, path.first, path.counts, times, sides, a, b)
+    counts = divided_counts(path.states, path.first, path.groups, path.counts, times, sides, a, b)
     tables_a, tables_b = tables_guess(counts, a), tables_guess(counts, b)
     log_beta = draw_share(rng, path.log_beta, tables_a, tables_b, a, b, prior)
     log_ratio = log_pair_transitions(counts, log_beta, a, b, prior)

@@ -4,9 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_dshdp.kernels.chain import NO_INDEX
 from pymc_dshdp.kernels.collapsed_transitions import log_path_marginal, redraw_transitions
-from pymc_dshdp.kernels.counts import empty_counts, path_counts
+from pymc_dshdp.kernels.counts import path_counts
 from pymc_dshdp.kernels.pair_density import Prior, log_weights, sticks_of
 from pymc_dshdp.kernels.split_merge import Path
 from pymc_dshdp.steps.configuration import Configuration
@@ -59,12 +58,11 @@ class SplitMerge:
     ----------
     available : bool
         False where ``joint`` is not, the rows have no weights in common (``FixedTransitions``),
-        or the prior has several states variables or groups.
+        or the prior has several states variables.
     """
 
     def __init__(self, model, prior, paths, transition, joint):
         self.available = joint.available and prior.gamma is not None and len(prior.states) == 1
-        self.available &= not prior.grouped
         if not self.available:
             return
         self._paths, self._transition, self._joint = paths, transition, joint
@@ -109,12 +107,11 @@ class SplitMerge:
         [emission], rng = self._joint.emissions, np.random.default_rng(0)
         with emission.named_if_singular():
             now, T = self._configuration(point, emission), min(REHEARSED, self._first.size)
-            counts = empty_counts(self._paths.n_states)
-            states, first = np.zeros(T, np.int64), self._first[:T]
-            lengths = np.diff(np.append(np.flatnonzero(first), T))
-            path_counts(states, lengths, NO_INDEX, counts)
+            states, first, index = np.zeros(T, np.int64), self._first[:T], now.path.groups[:T]
+            lengths, counts = np.diff(np.append(np.flatnonzero(first), T)), now.path.counts * 0
+            path_counts(states, lengths, index, counts)
             pinned, log_beta = np.zeros_like(self._pinned), now.path.log_beta
-            path = Path(states, first, pinned, counts, log_beta, now.path.active.copy())
+            path = Path(states, first, index, pinned, counts, log_beta, now.path.active.copy())
             short = Configuration(now.marginals.among(np.arange(T)), path, now.prior)
             for _ in range(12):
                 short.propose(rng, always=True)
@@ -131,7 +128,8 @@ class SplitMerge:
         each, active = self._transition.each_concentration(point), self._transition.active(point)
         prior = Prior(alpha, gamma, self._joint.persistence(point), sticks.size > 0, each)
         counts = self._paths.counts(point)
-        path = Path(states, self._first, self._pinned, counts, log_beta, active)
+        index = self._paths.groups[0]
+        path = Path(states, self._first, index, self._pinned, counts, log_beta, active)
         return Configuration(emission.marginals(point), path, prior)
 
     def _redraw(self, point, now, emission, rng):
@@ -148,5 +146,6 @@ class SplitMerge:
         point = {**point, **self._transition.row_values(drawn.rows)}
         kappa = self._joint.persistence.value
         if kappa is not None:
-            point[kappa.name] = drawn.kappa_logit.astype(kappa.dtype, copy=False)
+            logit = drawn.kappa_logit.reshape(point[kappa.name].shape)
+            point[kappa.name] = logit.astype(kappa.dtype, copy=False)
         return {**point, **emission.draw(point, rng)}

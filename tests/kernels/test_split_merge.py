@@ -47,9 +47,9 @@ PRIORS = {"ds": (0.9, 0.6, True), "sticky": (2.0, 1.8, True), "hdp": (0.0, 1.0, 
           "given": (0.55, 0.45, False)}  # fmt: skip
 
 
-def persistence(prior, L):
+def persistence(prior, R):
     stay, leave, integrated = PRIORS[prior]
-    return Persistence(np.full(L, stay), np.full(L, leave), integrated)
+    return Persistence(np.full(R, stay), np.full(R, leave), integrated)
 
 
 def weights_by_quadrature(L, sticks, g):
@@ -94,31 +94,30 @@ def canonical(z):
     return tuple(names.setdefault(k, len(names)) for k in z)
 
 
-def exact(prior, L, lengths, weights):
-    """Probabilities of all labelled paths given y, alpha, gamma and rho."""
+def exact(prior, L, lengths, weights, groups=(0,) * T):
+    """Probabilities of all labelled paths given y, alpha, gamma, rho and the groups of times."""
     paths = all_paths(L, T)
     beta, log_w = nodes_of(L, weights)
     known, out = {}, np.empty(len(paths))
     for p, z in enumerate(paths):
         name = tuple(z) if weights == "sticks" else canonical(z)
         if name not in known:
-            known[name] = log_joint(np.array(name), prior, L, lengths, beta, log_w)
+            known[name] = log_joint(np.array(name), prior, L, lengths, beta, log_w, groups)
         out[p] = known[name]
     return np.exp(out - logsumexp(out))
 
 
-def log_joint(z, prior, L, lengths, beta, log_w):
+def log_joint(z, prior, L, lengths, beta, log_w, groups):
     """log p(y, z), beta integrated out by the nodes."""
     stay, leave, integrated = PRIORS[prior]
     firsts = {0, *np.cumsum(lengths)[:-1]}
-    counts = np.zeros((L + 1, L), int)
+    counts = np.zeros((1 + L * (max(groups) + 1), L), int)
     for t in range(T):
-        counts[0 if t in firsts else z[t - 1] + 1, z[t]] += 1
+        counts[0 if t in firsts else 1 + L * groups[t] + z[t - 1], z[t]] += 1
     base = ALPHA * beta
     total = log_w - rise(ALPHA, counts[0].sum()) + rise(base, counts[0]).sum(axis=1)
-    for k in range(L):
-        row, n = counts[k + 1], counts[k + 1].sum()
-        terms = []
+    for r, row in enumerate(counts[1:]):
+        k, n, terms = r % L, row.sum(), []
         for W in range(row[k] + 1):
             left = row.copy()
             left[k] -= W
@@ -130,9 +129,10 @@ def log_joint(z, prior, L, lengths, beta, log_w):
                 kappa = 0.0 if W == 0 else -np.inf
             choose = gammaln(row[k] + 1) - gammaln(W + 1) - gammaln(row[k] - W + 1)
             terms.append(choose + kappa - rise(ALPHA, n - W) + rise(base, left).sum(axis=1))
+        total = total + logsumexp(terms, axis=0)
+    for k in range(L):
         s, m = Y[z == k, 0].sum(), np.sum(z == k)
-        evidence = A * np.log(B) + gammaln(A + s) - gammaln(A) - (A + s) * np.log(B + m)
-        total = total + logsumexp(terms, axis=0) + evidence
+        total = total + A * np.log(B) + gammaln(A + s) - gammaln(A) - (A + s) * np.log(B + m)
     return logsumexp(total)
 
 
@@ -152,11 +152,11 @@ def run(rng, batches, rounds, now, lengths, weights):
         for _ in range(MOVES):
             made[now.propose(rng)] += 1
             seen[i // rounds, path.states @ powers] += 1
-        counts = np.zeros((L + 1, L), np.int64)
-        path_counts(path.states, lengths, NO_INDEX, counts)
+        counts = np.zeros_like(path.counts)
+        path_counts(path.states, lengths, path.groups, counts)
         assert (counts == path.counts).all()
         beta = np.exp(path.log_beta)
-        base = np.tile(prior.alpha * beta, (L + 1, 1))
+        base = np.tile(prior.alpha * beta, (len(counts), 1))
         drawn = redraw_transitions(rng, counts, base, prior.persistence)
         logit = drawn.kappa_logit
         if not prior.persistence.integrated:
@@ -182,20 +182,23 @@ def active_draw(rng, tables, gamma, static):
     return drawn, each_concentration(gamma, number, static)
 
 
-def start(prior, L, lengths, weights, pinned=(), states=(0,) * T):
+def start(prior, L, lengths, weights, groups=None, pinned=(), states=(0,) * T):
     """(configuration, lengths)."""
     lengths, states = np.array(lengths), np.array(states)
-    counts = np.zeros((L + 1, L), np.int64)
-    path_counts(states, lengths, NO_INDEX, counts)
+    index = NO_INDEX if groups is None else np.array(groups)
+    R = L if groups is None else L * (max(groups) + 1)
+    counts = np.zeros((R + 1, L), np.int64)
+    path_counts(states, lengths, index, counts)
     first, known = np.zeros(T, bool), np.zeros(L, bool)
     first[np.cumsum(lengths) - lengths] = True
     known[list(pinned)] = True
     family = PoissonGamma()
     full = [np.full((L, 1), A), np.full((L, 1), B)]
     marginals = Marginals(family, family.prepare(Y, [], []), full, [])
-    path = Path(states, first, known, counts, np.log(np.full(L, 1.0 / L)), np.ones(L, bool))
+    even = np.log(np.full(L, 1.0 / L))
+    path = Path(states, first, index, known, counts, even, np.ones(L, bool))
     each = {"sticks": 1.0, "static": GAMMA}.get(weights, GAMMA / L)
-    given = Prior(ALPHA, GAMMA, persistence(prior, L), weights == "sticks", each)
+    given = Prior(ALPHA, GAMMA, persistence(prior, R), weights == "sticks", each)
     return Configuration(marginals, path, given), lengths
 
 
@@ -229,12 +232,17 @@ CASES = [
     ("given", 3, (2, 4), "weak-limit"),
     ("ds", 3, (6,), "dynamic"),
     ("hdp", 4, (4, 2), "static"),
+    ("ds", 3, (4, 2), "weak-limit", (1, 0, 1, 1, 0, 1)),
 ]
 
 
 @pytest.mark.parametrize(
     ("case", "rounds"),
-    [(CASES[0], 40), *(pytest.param(case, 1_000, marks=pytest.mark.slow) for case in CASES)],
+    [
+        (CASES[0], 40),
+        (CASES[-1], 40),
+        *(pytest.param(case, 1_000, marks=pytest.mark.slow) for case in CASES),
+    ],
     ids=str,
 )
 def test_labelled_paths_have_their_probabilities(case, rounds):
@@ -290,7 +298,8 @@ def configuration(path, y, L):
     full = [np.full((L, 1), A), np.full((L, 1), B)]
     marginals = Marginals(family, family.prepare(y[:, None], [], []), full, [])
     first, even = np.arange(len(path)) == 0, np.log(np.full(L, 1.0 / L))
-    begun = Path(path.copy(), first, np.zeros(L, bool), counts, even, np.ones(L, bool))
+    none = np.zeros(L, bool)
+    begun = Path(path.copy(), first, NO_INDEX, none, counts, even, np.ones(L, bool))
     prior = Prior(ALPHA, GAMMA, persistence("ds", L), False, GAMMA / L)
     return Configuration(marginals, begun, prior)
 
