@@ -126,9 +126,28 @@ def test_gradient(initial, kwargs, count):
     if initial == "estimated":
         total = dshdp.held_out_log_likelihood(idata, model=model)["total"]
         assert value == pytest.approx(float(total[0, 1]))
+    assert len(likelihood._apart) == 1
     steps = 1e-5 * np.eye(x.size)
     slopes = [(likelihood(x + e)[0] - likelihood(x - e)[0]) / 2e-5 for e in steps]
     np.testing.assert_allclose(gradient, slopes, atol=1e-5)
+
+
+def test_gradient_of_parameters_that_states_share():
+    """Fails if what is moved at once is read by one state twice."""
+    with pm.Model(coords={"state": np.arange(2)}) as model:
+        z = dshdp.HiddenStates("z", dshdp.FixedTransitions("hmm", dims="state"), length=24)
+        mu = pm.Normal("mu", 20.0, 5.0, dims="state")
+        sigma = pm.HalfNormal("sigma", 5.0, dims="state")
+        slope = pm.Normal("slope")
+        pm.Normal("y", mu[z] + slope * np.arange(24), sigma[z], observed=COUNTS[:24])
+    draws = PosteriorDraws(posterior_of(model, 1, compile_kwargs=FAST), model)
+    likelihood = MarginalLikelihood(model, find_transitions(model)[0], draws, "estimated")
+    assert likelihood.n_parameters == {"P": 2, "pi_init": 1, "mu": 2, "sigma": 2, "slope": 1}
+    assert sorted(map(len, likelihood._apart)) == [1, 2, 2]
+    x = likelihood.start(0, 0)
+    steps = 1e-5 * np.eye(x.size)
+    slopes = [(likelihood(x + e)[0] - likelihood(x - e)[0]) / 2e-5 for e in steps]
+    np.testing.assert_allclose(likelihood(x)[1], slopes, atol=1e-4, rtol=1e-6)
 
 
 def test_nothing_to_estimate(only_maximum):
@@ -159,6 +178,8 @@ def test_likelihood_without_bound(only_maximum):
     found = choose(spread, [1], y, draws=2)
     assert np.isnan(found.table.loc[1, ["log_likelihood", "aic", "bic"]].astype(float)).all()
     assert "No maximum of the likelihood was found for [1] states" in str(found)
+    with pytest.raises(ValueError, match="by='bic'.*no maximum was found"):
+        found.best("bic")
 
 
 # -- held-out scores --------------------------------------------------------------------------

@@ -84,6 +84,27 @@ def test_a_subnormal_predicted_mass_does_not_overflow():
     assert scores.sum() == pytest.approx(np.log(1e-310), rel=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("weights", "fixed", "orphan"),
+    [
+        ("weak-limit", "hmm_beta", "hmm_gamma"),
+        ("stick-breaking", "hmm_beta", "hmm_v"),
+        ("finite-mixture", "hmm_beta", "hmm_active"),
+        ("weak-limit", "hmm_kappa", "hmm_eta"),
+    ],
+)
+def test_what_is_above_fixed_variables_is_named(weights, fixed, orphan):
+    """Fails if a part of a prior that states no longer depend on is called no part of it."""
+    with pm.Model() as model:
+        prior = dshdp.DSHDP("hmm", n_states=3, alpha=2.0, weights=weights)
+        dshdp.HiddenStates("z", prior, length=5)
+    model = pm.do(model, {fixed: np.full(3, 1 / 3)}, prune_vars=False)
+    step = dshdp.GridRhoStep if fixed == "hmm_kappa" else dshdp.WeakLimitFFBS
+    said = f"{orphan}' is part of the prior 'hmm'.*'{fixed}' has been fixed by pm.do.*prune_vars"
+    with model, pytest.raises(ValueError, match=said):
+        step([model[orphan]])
+
+
 def test_fixed_weights():
     """Rows alone are sampled where alpha beta is given; a free alpha beside it is refused."""
     weights = np.array([0.5, 0.3, 0.2])

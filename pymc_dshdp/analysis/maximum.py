@@ -3,10 +3,13 @@
 from typing import NamedTuple
 
 import numpy as np
+from pytensor.graph.traversal import ancestors
 from scipy.optimize import minimize
 
+from pymc_dshdp.graph.gathers import states_that_read
 from pymc_dshdp.kernels.chain import without_persistence
 from pymc_dshdp.kernels.decoding import filter_with_scores, smooth
+from pymc_dshdp.likelihood.table import terms_involving
 from pymc_dshdp.transitions.matrices import connected
 
 __all__ = ["MarginalLikelihood", "Maximum"]
@@ -46,7 +49,8 @@ class MarginalLikelihood:
        \partial_\theta \log p(y) = \sum_{tk} s_t(k) \, \partial_\theta \log p(y_t \mid z_t = k),
        \qquad \partial \log p(y) / \partial P_{jk} = \xi_{jk} / P_{jk},
 
-    the former by central differences of the table, the latter in closed form.
+    the former by central differences of the table, of all elements at once that no state reads two
+    of (proved by ``graph/gathers.py``), the latter in closed form.
 
     Parameters
     ----------
@@ -92,6 +96,8 @@ class MarginalLikelihood:
         self._rows = [model.rvs_to_values[rv].name for rv in own]
         self._layout = [(name, np.shape(x)) for name, x in self._emission(draws.point(0, 0))]
         self._n_emission = sum(int(np.prod(shape)) for _, shape in self._layout)
+        self._reads = _reads(model, transitions, [name for name, _ in self._layout])
+        self._apart = _apart(self._reads)
         free = self._possible.sum(axis=1) - 1
         L = len(rows) - 1
         self.n_parameters = {
@@ -144,18 +150,20 @@ class MarginalLikelihood:
             return -np.inf, np.zeros_like(x)
         smoothed = smooth(table, initial, transitions, lengths)
         gradient = np.empty_like(x)
-        for i in range(self._n_emission):
-            gradient[i] = self._slope(x, i, smoothed)
+        for elements in self._apart:
+            gradient[elements] = self._slopes(x, elements, smoothed)
         gradient[self._n_emission :] = self._row_slopes(P, initial, filtered, smoothed)
         return value, gradient
 
-    def _slope(self, x, i, smoothed):
-        step, moved, sums = STEP * max(1.0, abs(x[i])), x.copy(), []
+    def _slopes(self, x, elements, smoothed):
+        """Differentiate with respect to emission parameters of which each state reads one."""
+        steps, by_state = STEP * np.maximum(1.0, np.abs(x[elements])), []
         for sign in (1.0, -1.0):
-            moved[i] = x[i] + sign * step
+            moved = x.copy()
+            moved[elements] += sign * steps
             table = self._draws.table(self._parameters(moved))
-            sums.append(np.vdot(smoothed, np.where(smoothed > 0.0, table, 0.0)))
-        return (sums[0] - sums[1]) / (2.0 * step)
+            by_state.append((smoothed * np.where(smoothed > 0.0, table, 0.0)).sum(axis=0))
+        return self._reads[elements] @ (by_state[0] - by_state[1]) / (2.0 * steps)
 
     def _row_slopes(self, P, initial, filtered, smoothed):
         """Gradient with respect to the logits of the rows, and of pi_init if that is free.
@@ -197,3 +205,32 @@ class MarginalLikelihood:
             value, gradient = self(x)
         found = bool(np.isfinite(value) and np.abs(gradient).max(initial=0.0) < FLAT)
         return Maximum(float(value), found)
+
+
+def _reads(model, transitions, names):
+    """Which states may read which elements of value variables, laid end to end: (n, L)."""
+    [z], L, start = transitions.states, transitions.n_states, model.initial_point()
+    z_value, found = model.rvs_to_values[z], [np.empty((0, L), bool)]
+    graphs = [graph for _, graph in terms_involving(model, z)]
+    for name in names:
+        [value] = [v for v in model.value_vars if v.name == name]
+        of_graphs = [
+            states_that_read(graph, value, z_value, L, start)
+            for graph in graphs
+            if value in set(ancestors([graph]))
+        ]
+        found.append(np.any(of_graphs, axis=0))
+    return np.concatenate(found)
+
+
+def _apart(reads):
+    """Collect elements of which no state reads two, in few sets."""
+    sets: list = []
+    for i, states in enumerate(reads):
+        for elements in sets:
+            if not (reads[elements] & states).any():
+                elements.append(i)
+                break
+        else:
+            sets.append([i])
+    return sets

@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -10,86 +9,23 @@ import pandas as pd
 import pymc as pm
 from pymc.exceptions import ImputationWarning
 from rich.progress import track
-from rich.text import Text
 from scipy.special import logsumexp
 
 from pymc_dshdp.analysis.comparison import units
 from pymc_dshdp.analysis.draws import PosteriorDraws
 from pymc_dshdp.analysis.held_out import held_out_log_likelihood
 from pymc_dshdp.analysis.maximum import MarginalLikelihood
-from pymc_dshdp.analysis.report import Report, table
+from pymc_dshdp.analysis.state_choice import StateChoice
 from pymc_dshdp.graph.path import path_lengths
 from pymc_dshdp.likelihood.missing import MissingValues
 from pymc_dshdp.transitions.fixed import FixedRows
 from pymc_dshdp.transitions.found import find_transitions
 from pymc_dshdp.transitions.record import record_in
 
-__all__ = ["StateChoice", "choose_states"]
+__all__ = ["choose_states"]
 
 ASCENTS = 10  # of the best draws of so many stretches of the draws
 SAME = 0.01  # nats within which two ascents have come to the same maximum
-BETTER = {"held_out": ("held-out score", 1), "aic": ("AIC", -1), "bic": ("BIC", -1)}
-
-
-@dataclass(frozen=True, repr=False)
-class StateChoice(Report):
-    """Scores of numbers of states; it prints them, and holds them as a DataFrame.
-
-    Attributes
-    ----------
-    table : pandas.DataFrame
-        A row for each number of states. ``held_out``, the log predictive density of what was held
-        out given the rest, its standard error ``se`` over folds, its difference to the best
-        ``diff`` and the standard error of that ``dse``; ``log_likelihood``, the largest that was
-        found, the path summed out; ``parameters``, their number p; ``aic``, 2 p - 2
-        log_likelihood; ``bic``, p log(n) - 2 log_likelihood; ``ascents``, the share of the ascents
-        that came to this maximum. NaN where no ascent came
-        to any: the likelihood may have no bound.
-    parameters : pandas.DataFrame
-        How the p were counted, by variable.
-    n : int
-        Times at which anything was observed.
-    models, results : dict
-        By the number of states: the models of all data, and their posteriors.
-    """
-
-    table: pd.DataFrame
-    parameters: pd.DataFrame
-    n: int
-    models: dict
-    results: dict
-
-    def best(self, by: str = "held_out") -> int:
-        """Return the number of states that is best by a column: "held_out", "aic" or "bic"."""
-        if by not in BETTER:
-            raise ValueError(f"by must be one of {list(BETTER)}, received {by!r}")
-        return int((BETTER[by][1] * self.table[by]).idxmax())
-
-    def __rich_console__(self, console, options):
-        found = self.table
-        text = pd.DataFrame(
-            {
-                "held out": _both(found["held_out"], found["se"]),
-                "difference": _both(found["diff"], found["dse"]),
-                "log-likelihood": _decimals(found["log_likelihood"], 2),
-                "p": found["parameters"].astype(str),
-                "AIC": _decimals(found["aic"], 1),
-                "BIC": _decimals(found["bic"], 1),
-                "ascents": [f"{share:.0%}" for share in found["ascents"]],
-            },
-            found.index,
-        )
-        yield from table(text, "Scores, with standard errors over folds", options)
-        yield from table(self.parameters.astype(str), "Free parameters, p", options)
-        best = [
-            f"{self.best(by)} by {name}"
-            for by, (name, _) in BETTER.items()
-            if found[by].notna().any()
-        ]
-        yield Text(f"n = {self.n} times in BIC. Best: {', '.join(best)}")
-        lost = list(found.index[found["log_likelihood"].isna()])
-        if lost:
-            yield Text(f"No maximum of the likelihood was found for {lost} states")
 
 
 def choose_states(
@@ -99,9 +35,9 @@ def choose_states(
     *,
     initial: Literal["estimated", "stationary"] = "estimated",
     folds: int = 5,
-    draws: int = 500,
-    tune: int = 500,
-    chains: int = 4,
+    draws: int = 400,
+    tune: int = 200,
+    chains: int = 2,
     cores: int | None = None,
     random_seed: int | None = None,
     progressbar: bool = True,
@@ -406,14 +342,3 @@ def _frame(scores, rows, counted, n):
     frame["bic"] = np.log(n) * frame["parameters"] - 2.0 * frame["log_likelihood"]
     frame["ascents"] = pd.Series({K: share for K, (_, share) in rows.items()})
     return frame.rename_axis("states")
-
-
-def _decimals(values, digits):
-    return ["-" if np.isnan(x) else f"{x:.{digits}f}" for x in values]
-
-
-def _both(values, errors):
-    return [
-        f"{value} ({error})"
-        for value, error in zip(_decimals(values, 2), _decimals(errors, 2), strict=True)
-    ]

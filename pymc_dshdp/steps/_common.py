@@ -6,6 +6,7 @@ import numpy as np
 from pymc.model import Model, modelcontext
 
 from pymc_dshdp.graph.path import initial_states, known_states, observed_path, path_lengths
+from pymc_dshdp.graph.walks import depends_on_random_variables, role_of
 from pymc_dshdp.kernels.cache import telling_of_compilation
 from pymc_dshdp.kernels.chain import NO_INDEX
 from pymc_dshdp.kernels.counts import empty_counts, path_counts
@@ -55,6 +56,7 @@ def select_priors(model, priors, vars, step):
     selected = []
     for var in vars:
         if var not in owner:
+            _refuse_cut_off(model, priors, model.values_to_rvs.get(var), step)
             raise ValueError(
                 f"{step}: {var.name!r} is not a HiddenStates variable, nor part of a prior that "
                 "has hidden states; pass the variable that HiddenStates returned, as in "
@@ -63,6 +65,26 @@ def select_priors(model, priors, vars, step):
         if owner[var] not in selected:
             selected.append(owner[var])
     return selected
+
+
+def _refuse_cut_off(model, priors, rv, step):
+    """Raise if a variable is part of a prior, but what leads from it to the states is fixed."""
+    if rv is None or role_of(rv) is None:
+        return
+    name = rv.tag.dshdp[0]
+    parts = [
+        node
+        for prior in priors
+        if getattr(prior.pi_bar.tag, "dshdp", ("",))[0] == name
+        for node in (prior.beta, prior.kappa)
+        if node is not None and node not in model.free_RVs
+    ]
+    fixed = [p.name for p in parts if p.name and not depends_on_random_variables([p])]
+    raise ValueError(
+        f"{step}: {rv.name!r} is part of the prior {name!r}, but no hidden states "
+        f"depend on it: {' and '.join(map(repr, fixed)) or 'what leads to them'} has been fixed by "
+        f"pm.do or pm.observe. Fix {rv.name!r} too, or leave it out by prune_vars=True of pm.do"
+    )
 
 
 def rehearse(method, step, start, **attributes):

@@ -296,6 +296,7 @@ class RowsPrior(TransitionPrior):
             )
         elif weights == "finite-mixture":
             self.active = ActiveStates(self.prefixed("active"), self._log_p, dims=dim)
+            tag(self.active, self.name, "active")
             self.n_active = pm.Deterministic(self.prefixed("n_active"), self.active.sum())
             self.beta = ActiveWeights(
                 self.prefixed("beta"),
@@ -312,6 +313,7 @@ class RowsPrior(TransitionPrior):
             self.fractions = StickFractions(
                 self.prefixed("v"), self.gamma, shape=self.n_states - 1, dims=stick
             )
+            tag(self.fractions, self.name, "fractions")
             self.beta = pm.Deterministic(
                 self.prefixed("beta"), stick_breaking_weights(self.fractions), dims=dim
             )
