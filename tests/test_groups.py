@@ -7,7 +7,7 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 import pytest
-from models import FAST, python_graphs, sample
+from models import FAST, posterior_of, python_graphs, sample
 from reference import assert_frequencies, monte_carlo_error
 from scipy import special, stats
 
@@ -330,3 +330,34 @@ def test_plots_by_group(sampled):
         dshdp.plot_dwell_times(idata)
     with pytest.raises(ValueError, match="ax is for one group"):
         dshdp.plot_transitions(idata, ax=panels.ravel()[0])
+
+
+@pytest.mark.parametrize("layout", ["one", "batch"])
+def test_sequences_go_on_in_their_groups(quick, layout):
+    """Also one, and a batch that follows named dimensions; other data say theirs.
+
+    Fails if a length of the data is kept in the graph of the index.
+    """
+    shape, group = ((9,), [1]) if layout == "one" else ((2, 9), [1, 0])
+    dims = ("sequence", "time")[-len(shape) :]
+    with pm.Model(coords={"sequence": range(shape[0]), "time": range(9)}) as model:
+        prior = dshdp.DSHDP("hmm", n_states=2, groups=2)
+        z = dshdp.HiddenStates("z", prior, dims=dims, group=group)
+        pm.Normal("y", 3.0 * z, 1.0, observed=np.zeros(shape), dims=dims)
+        idata = posterior_of(model, draws=3)
+        ahead = dshdp.forecast(idata, horizon=4, random_seed=1)["z"]
+        assert ahead.shape == (1, 3, *shape[:-1], 4)
+        other = {"y": np.zeros((*shape[:-1], 5)), "z_group": np.array(group)}
+        found = dshdp.held_out_log_likelihood(idata, observed=other)["log_likelihood"].values
+    draws = idata["posterior"]
+    density = stats.norm([0.0, 3.0], 1.0).pdf(0.0)
+    for s in range(3):
+        kappa, rows, first = (
+            draws[f"hmm_{name}"].values[0, s] for name in ("kappa", "pi_bar", "pi_init")
+        )
+        P = kappa[..., None] * np.eye(2) + (1.0 - kappa[..., None]) * rows
+        for n, g in enumerate(group):
+            mass = first * density
+            for _ in range(4):
+                mass = mass @ P[g] * density
+            np.testing.assert_allclose(found[0, s, n], np.log(mass.sum()))

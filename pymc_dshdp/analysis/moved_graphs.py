@@ -52,8 +52,10 @@ def _states(model, z, lengths, size, memo):
     """Copy of the states, with other lengths and none of them known."""
     times = (*(size or ()), int(lengths.sum()))
     old = path_parameters(z)
-    now = pt.constant(lengths)
-    memo = memo | {unwrap(old.lengths): now}
+    now, then = pt.constant(lengths), old.lengths
+    while then.type.ndim > 1:  # a size puts axes before it
+        then = then.owner.inputs[0]
+    memo = memo | {then: now}
     [pi_bar] = rebuilt([old.pi_bar], memo, model.basic_RVs)
     index = _along_time(model, z, old.index, 0, INDEX, times, memo)
     memo |= {unwrap(old.index): unwrap(index)}  # by which kappa too is taken, where it is of groups

@@ -107,8 +107,6 @@ class GroupIndex:
         index = self.data.astype("int64")
         if not self._each_sequence:
             return index
-        return (
-            pt.repeat(index[:, None], lengths[0], axis=1)
-            if self._batch
-            else pt.repeat(index, lengths)
-        )
+        # Of a vector of lengths PyTensor keeps no static shape, so that the model can be moved.
+        each = pt.repeat(index, index * 0 + lengths)
+        return each.reshape((index.shape[0], -1)) if self._batch else each
