@@ -14,7 +14,7 @@ import short
 
 import pymc_dshdp as dshdp
 
-CONDITIONS, RECORDINGS, TIMES, STATES = ("placebo", "drug"), 8, 200, 8
+CONDITIONS, RECORDINGS, TIMES, STATES = ("placebo", "drug"), 8, 200, 6
 SPEED = np.array([0.0, 3.0, 7.0])
 P = np.array(
     [
@@ -62,8 +62,8 @@ def main(arguments=None):
         print(f"{1.0 / (1.0 - P[g, 0, 0]):5.1f}  ", end="")
         print(f"{short.interval(chased[:, g]):18s}  {P[g, 1, 2]:5.2f}")
     shorter, more = np.mean(dwell[:, 1] < dwell[:, 0]), np.mean(chased[:, 1] > chased[:, 0])
-    print(f"answer: the drug shortens rest with probability {shorter:.2f}, and makes a run after ")
-    print(f"a walk more likely with probability {more:.2f}")
+    print(f"answer: the drug shortens rest with probability {shorter:.2f}, ", end="")
+    print(f"and makes a run after a walk more likely with probability {more:.2f}")
     fig, axes = short.figure()
     for ax, condition in zip(axes, CONDITIONS, strict=True):
         dshdp.plot_transitions(idata, group=condition, ax=ax)
