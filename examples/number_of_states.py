@@ -1,6 +1,7 @@
 """How many states: what priors on their number make of simulated counts.
 
     python examples/number_of_states.py [--quick] [--series 5]
+    python examples/number_of_states.py --series 20 --times 1000 --rates apart --states 3
 
 Chains of 2, 3 and 5 Poisson states, of 200 and 1,000 times, with rates far apart or overlapping,
 are fitted with 10 states by the HDP and by the disentangled prior, each with its ordinary weights
@@ -8,6 +9,7 @@ and with a mixture of finite mixtures. Prints, for each, how many series have th
 occupied states as their most probable one, and the mean posterior probability of that; of the
 mixtures also of the number of active states. ``--quick`` takes one series of three states, half a
 minute; otherwise count five to ten seconds for each of the sixty fits of a series of every kind.
+``--times``, ``--rates``, ``--states`` and ``--prior`` take one kind of series, or one prior.
 """
 
 import argparse
@@ -69,13 +71,19 @@ def main():
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--series", type=int, default=1, help="of each kind")
     parser.add_argument("--draws", type=int, default=300)
+    parser.add_argument("--times", type=int, choices=TIMES)
+    parser.add_argument("--rates", choices=RATIOS)
+    parser.add_argument("--states", type=int, choices=STATES)
+    parser.add_argument("--prior", choices=PRIORS)
     options = parser.parse_args()
     logging.getLogger("pymc").setLevel(logging.ERROR)
     kinds = list(itertools.product(TIMES, RATIOS, STATES))
     kinds = [(200, "apart", 3)] if options.quick else kinds
+    chosen = (options.times, options.rates, options.states)
+    kinds = [k for k in kinds if all(c in (None, x) for c, x in zip(chosen, k, strict=True))]
     print("times  rates        states  prior               mode right  p(true)  p(active = true)")
     for T, apart, n_states in kinds:
-        for prior in PRIORS:
+        for prior in [options.prior] if options.prior else PRIORS:
             right, occupied, active = 0, [], []
             for i in range(options.series):
                 seed = zlib.crc32(f"{T} {apart} {n_states} {i}".encode())

@@ -17,6 +17,7 @@ from pymc_dshdp.analysis import (
     smooth,
     state_probabilities,
     summary,
+    transition_effect,
     transition_matrix,
     viterbi,
 )
@@ -34,6 +35,7 @@ from pymc_dshdp.plots import (
     plot_occupied,
     plot_raster,
     plot_series,
+    plot_transition_effect,
     plot_transitions,
 )
 from pymc_dshdp.runs.choosing import choose_states
@@ -95,6 +97,7 @@ __all__ = [
     "plot_occupied",
     "plot_raster",
     "plot_series",
+    "plot_transition_effect",
     "plot_transitions",
     "sample_distributed",
     "segments",
@@ -102,6 +105,7 @@ __all__ = [
     "smooth",
     "state_probabilities",
     "summary",
+    "transition_effect",
     "transition_matrix",
     "viterbi",
 ]

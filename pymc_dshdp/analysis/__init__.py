@@ -3,6 +3,7 @@
 from pymc_dshdp.analysis.alignment import align
 from pymc_dshdp.analysis.checks import check
 from pymc_dshdp.analysis.comparison import compare_held_out
+from pymc_dshdp.analysis.covariate_effect import transition_effect
 from pymc_dshdp.analysis.decode import (
     filter_states,
     self_persistence_probability,
@@ -33,6 +34,7 @@ __all__ = [
     "smooth",
     "state_probabilities",
     "summary",
+    "transition_effect",
     "transition_matrix",
     "viterbi",
 ]

@@ -19,7 +19,7 @@ from pymc_dshdp.transitions.found import find_transitions
 from pymc_dshdp.transitions.record import record_in
 from pymc_dshdp.transitions.update import TransitionReader
 
-__all__ = ["PosteriorDraws", "chosen_states", "thinned", "transitions_of"]
+__all__ = ["PosteriorDraws", "chosen_states", "point_builder", "thinned", "transitions_of"]
 
 
 class PosteriorDraws:
@@ -88,7 +88,7 @@ class PosteriorDraws:
         graphs = [g for _, g in terms]
         self._transitions, self._which = TransitionReader(model, prior), prior.states.index(z)
         graphs += self._transitions.graphs
-        self.point = _point_builder(model, z, graphs, posterior, start)
+        self.point = point_builder(model, z, graphs, posterior, start)
 
     def __iter__(self):
         """Yield ((chain, draw), log_likelihoods (T, L), pi_init, Transitions), by position."""
@@ -138,7 +138,7 @@ def transitions_of(model, z, posterior):
     prior, _ = chosen_states(model, z.name)
     start = model.initial_point()
     read = TransitionReader(model, prior)
-    to_point = _point_builder(model, z, read.graphs, posterior, start)
+    to_point = point_builder(model, z, read.graphs, posterior, start)
     shape = start[model.rvs_to_values[z].name].shape
     which = prior.states.index(z)
     return lambda chain, draw: read(to_point(chain, draw), shape, which)[1]
@@ -198,7 +198,7 @@ def _refuse_latent(model, z, missing):
             )
 
 
-def _point_builder(model, z, graphs, posterior, start):
+def point_builder(model, z, graphs, posterior, start):
     """``f(chain, draw) -> point`` with the value variables of graphs."""
     used = set(ancestors(graphs))
     needed = [rv for rv in model.free_RVs if rv is not z and model.rvs_to_values[rv] in used]

@@ -2,7 +2,12 @@
 
 from pymc_dshdp.plots.scalars import plot_hyperparameters, plot_occupied
 from pymc_dshdp.plots.series import plot_forecast, plot_raster, plot_series
-from pymc_dshdp.plots.transitions import plot_coassignment, plot_dwell_times, plot_transitions
+from pymc_dshdp.plots.transitions import (
+    plot_coassignment,
+    plot_dwell_times,
+    plot_transition_effect,
+    plot_transitions,
+)
 
 __all__ = [
     "plot_coassignment",
@@ -12,5 +17,6 @@ __all__ = [
     "plot_occupied",
     "plot_raster",
     "plot_series",
+    "plot_transition_effect",
     "plot_transitions",
 ]

@@ -6,12 +6,18 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from pymc_dshdp.analysis.consensus import thinned
+from pymc_dshdp.analysis.covariate_effect import TransitionEffect
 from pymc_dshdp.analysis.result import find_hidden, find_prior
 from pymc_dshdp.analysis.summaries import central_levels, of_group, transitions_frame
 from pymc_dshdp.plots.style import aligned_states, axes, state_colours
 from pymc_dshdp.typing import Result
 
-__all__ = ["plot_coassignment", "plot_dwell_times", "plot_transitions"]
+__all__ = [
+    "plot_coassignment",
+    "plot_dwell_times",
+    "plot_transition_effect",
+    "plot_transitions",
+]
 
 GRID = 400  # times of the co-assignment matrix
 PANELS = 6
@@ -146,6 +152,55 @@ def _draw_matrix(ax, drawn, prior, g, level):
     ax.set_yticks(ticks, drawn.labels[main[ticks]])
     ax.set(xlabel="to state", ylabel="from state")
     ax.figure.colorbar(image, ax=ax, shrink=0.85, label="probability")
+
+
+def plot_transition_effect(
+    effect: TransitionEffect, *, label: Any = None, ax: Axes | None = None
+) -> Axes:
+    """Draw transition probabilities against a covariate, posterior means and their intervals.
+
+    Parameters
+    ----------
+    effect : TransitionEffect
+        What ``transition_effect`` returns.
+    label : optional
+        One main state, by its coordinate: the probabilities to go from it to each main state.
+        Default: the probability to stay, of each main state.
+    ax : matplotlib.axes.Axes, optional
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``effect`` is something else, or has no such state.
+    """
+    if not isinstance(effect, TransitionEffect):
+        raise TypeError(
+            "effect must be what transition_effect returns, received "
+            f"{type(effect).__name__}; call transition_effect(idata, over, model=model) first"
+        )
+    frame, all_labels = effect.stay, effect.draws[effect.draws.dims[-2]].values
+    main = list(frame.index.unique("state"))
+    if label is not None:
+        if label not in main:
+            raise ValueError(f"label must be one of the main states {main}, received {label!r}")
+        frame = effect.transitions.xs(label, level="from")
+    ax = axes(ax, (5.5, 3.4))
+    colours = state_colours(len(all_labels))
+    for to in main:
+        line = frame.xs(to, level=-1)
+        colour = colours[np.flatnonzero(all_labels == to)[0]]
+        x = line.index.values
+        ax.plot(x, line["mean"], color=colour, marker="o" if len(x) < 8 else None, label=str(to))
+        ax.fill_between(x, line["lower"], line["upper"], color=colour, alpha=0.2, lw=0)
+    said = "to stay" if label is None else f"to go from {label}"
+    ax.set(xlabel=effect.over, ylabel=f"probability {said}", ylim=(-0.02, 1.02))
+    ax.legend(title="state" if label is None else "to state", frameon=False)
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
 
 
 def plot_dwell_times(
