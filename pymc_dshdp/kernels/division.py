@@ -1,8 +1,8 @@
 """Divisions of a set of times in two: what a launch begins with, and a forward-backward pass.
 
 A set S of times is divided in two sides, side 0 with the anchor i and side 1 with j. All that a
-launch looks at is (S, i, j, y) and the path outside S, so that it is the same whichever division S
-has at present.
+launch looks at is (S, i, j, y), the path outside S and random numbers of its own, so that its law
+is the same whichever division S has at present.
 """
 
 import math
@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-DRAW, GIVEN, MODE = 0, 1, 2
+DRAW, GIVEN = 0, 1
 
 
 class Launch(NamedTuple):
@@ -41,8 +41,7 @@ def divide(launch, how, uniforms, path):
     ----------
     launch : Launch
     how : int
-        ``DRAW`` a path, find the probability of one that is ``GIVEN``, or take the more probable
-        side at each step of the backward pass (``MODE``).
+        ``DRAW`` a path, or find the probability of one that is ``GIVEN``.
     uniforms : ndarray of shape (n,)
         For a draw.
     path : ndarray of int, shape (n,)
@@ -72,8 +71,6 @@ def divide(launch, how, uniforms, path):
             two *= 1.0 - stay[1] if after == 0 else stay[1]
         if how == DRAW:
             path[x] = uniforms[x] * (one + two) < two
-        elif how == MODE:
-            path[x] = two > one
         log_q += math.log((two if path[x] == 1 else one) / (one + two))
     return log_q
 
@@ -136,6 +133,18 @@ def surroundings(times, i, j, reach, stride):
             sides[x] = 0
         elif near_j and (not near_i or to_j < to_i):
             sides[x] = 1
+    return sides
+
+
+@njit(cache=True, nogil=True)
+def halves(linked):
+    """Sides of all times of S: the first half of each run of linked ones, and the second."""
+    n, begin = linked.shape[0], 0
+    sides = np.zeros(n, np.int64)
+    for x in range(1, n + 1):
+        if x == n or not linked[x]:
+            sides[begin + (x - begin + 1) // 2 : x] = 1
+            begin = x
     return sides
 
 

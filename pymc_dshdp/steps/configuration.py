@@ -7,12 +7,12 @@ import numpy as np
 from pymc_dshdp.kernels.division import (
     DRAW,
     GIVEN,
-    MODE,
     Launch,
     add_context,
     contexts,
     divide,
     fit_chain,
+    halves,
     linked_times,
     surroundings,
 )
@@ -30,8 +30,13 @@ from pymc_dshdp.kernels.split_merge import (
 __all__ = ["BEGINNINGS", "Configuration"]
 
 PASSES = 3  # of the launch
-BEGINNINGS = ((0, 1, 0.5), (2, 1, 0.9), (10, 1, 0.9), (3, 2, 0.5))
-"""Reach and stride of what a launch begins with around its anchors, and how it stays at first."""
+HALVES = -1
+BEGINNINGS = ((0, 1, 0.5), (2, 1, 0.9), (10, 1, 0.9), (3, 2, 0.5), (HALVES, 1, 0.9))
+"""Reach and stride of what a launch begins with around its anchors, and how it stays at first.
+
+Or the halves of each stay: two states alike, passed one after the other, have stays that are not
+geometric.
+"""
 
 KINDS = ("split", "merge", "resplit")
 
@@ -93,7 +98,7 @@ class Configuration:
         slots = np.array([a, empty[rng.integers(empty.size)]])
         j = choose_anchor(rng, times[times != i], i)
         among, sides = self.marginals.among(times), np.empty(len(times), np.int64)
-        launch = self.launch(among, times, (i, j), slots, beginning)
+        launch = self.launch(rng, among, times, (i, j), slots, beginning)
         log_q = divide(launch, DRAW, rng.random(len(times)), sides)
         moments, apart = self.apart(among, sides, slots)
         proposal = Proposal(True, i, j, *slots, times, sides, empty.size)
@@ -114,7 +119,7 @@ class Configuration:
         slots, times, sides = self.pair(a, partner.state)
         j = choose_anchor(rng, times[sides == 1], i)
         among = self.marginals.among(times)
-        launch = self.launch(among, times, (i, j), slots, beginning)
+        launch = self.launch(rng, among, times, (i, j), slots, beginning)
         log_q = divide(launch, GIVEN, launch.gain, sides)
         n_empty = self.empty_states().size + 1
         proposal = Proposal(False, i, j, *slots, times, sides, n_empty)
@@ -134,7 +139,7 @@ class Configuration:
         slots, times, before = self.pair(a, partner.state)
         j = choose_anchor(rng, times[before == 1], i)
         among, sides = self.marginals.among(times), np.empty(len(times), np.int64)
-        launch = self.launch(among, times, (i, j), slots, beginning)
+        launch = self.launch(rng, among, times, (i, j), slots, beginning)
         log_q = divide(launch, DRAW, rng.random(len(times)), sides)
         log_q -= divide(launch, GIVEN, launch.gain, before)
         moments, apart = self.apart(among, sides, slots)
@@ -151,14 +156,21 @@ class Configuration:
         self.accept(proposal, weighing, moments, apart)
         return True
 
-    def launch(self, among, times, anchors, slots, beginning):
-        """Fit a two-state chain to S by hard EM; it looks at S, i, j, y and the path outside S."""
+    def launch(self, rng, among, times, anchors, slots, beginning):
+        """Fit a two-state chain to S by stochastic EM.
+
+        It looks at S, i, j, y and the path outside S. A division by the more probable sides would
+        not do: where nobody knows the time of a change it puts all changes at one end.
+        """
         reach, stride, stay = beginning
         n = len(times)
         linked = linked_times(times, self.path.first)
         launch = Launch(np.zeros(n), linked, np.full(2, stay), np.full(2, 0.5))
         around = contexts(self.path.states, self.path.first, times, self.n_states)
-        sides = surroundings(times, *anchors, reach, stride)
+        if reach == HALVES:
+            sides = halves(linked)
+        else:
+            sides = surroundings(times, *anchors, reach, stride)
         at = np.searchsorted(times, anchors)
         sides[at] = 0, 1
         for count in range(PASSES):
@@ -167,7 +179,7 @@ class Configuration:
             if count + 1 == PASSES:
                 break
             path = np.empty(n, np.int64)
-            divide(launch, MODE, launch.gain, path)
+            divide(launch, DRAW, rng.random(n), path)
             if np.array_equal(path, sides):
                 break
             sides = path

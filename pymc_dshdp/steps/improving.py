@@ -110,6 +110,6 @@ def _divide(now, rng, times, anchors, slots):
     """(sides, log q, moments, evidence) of a draw."""
     among, sides = now.marginals.among(times), np.empty(len(times), np.int64)
     beginning = BEGINNINGS[rng.integers(len(BEGINNINGS))]
-    launch = now.launch(among, times, anchors, slots, beginning)
+    launch = now.launch(rng, among, times, anchors, slots, beginning)
     log_q = divide(launch, DRAW, rng.random(len(times)), sides)
     return sides, log_q, *now.apart(among, sides, slots)
