@@ -40,8 +40,8 @@ T, A, B = 6, 1.5, 0.4
 Y = np.array([[0.0], [1.0], [4.0], [3.0], [0.0], [5.0]])
 ALPHA, GAMMA = 1.8, 1.3
 NUMBER = np.array([0.2, 0.2, 0.4, 0.2])  # p(K) of a finite mixture
-MOVES, BATCHES = 4, 40
-COMMON = 0.0125
+MOVES, BATCHES = 4, 20
+COMMON = 0.03
 KINDS = ("split", "merge", "resplit")
 PRIORS = {"ds": (0.9, 0.6, True), "sticky": (2.0, 1.8, True), "hdp": (0.0, 1.0, False),
           "given": (0.55, 0.45, False)}  # fmt: skip
@@ -239,9 +239,9 @@ CASES = [
 @pytest.mark.parametrize(
     ("case", "rounds"),
     [
-        (CASES[0], 40),
-        (CASES[-1], 40),
-        *(pytest.param(case, 1_000, marks=pytest.mark.slow) for case in CASES),
+        (CASES[0], 160),
+        (CASES[-1], 160),
+        *(pytest.param(case, 2_000, marks=pytest.mark.slow) for case in CASES),
     ],
     ids=str,
 )
