@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-DRAW, GIVEN = 0, 1
+DRAW, GIVEN, MODE = 0, 1, 2
 
 
 class Launch(NamedTuple):
@@ -41,7 +41,8 @@ def divide(launch, how, uniforms, path):
     ----------
     launch : Launch
     how : int
-        ``DRAW`` a path, or find the probability of one that is ``GIVEN``.
+        ``DRAW`` a path, find the probability of one that is ``GIVEN``, or take the more probable
+        side at each step of the backward pass (``MODE``).
     uniforms : ndarray of shape (n,)
         For a draw.
     path : ndarray of int, shape (n,)
@@ -71,6 +72,8 @@ def divide(launch, how, uniforms, path):
             two *= 1.0 - stay[1] if after == 0 else stay[1]
         if how == DRAW:
             path[x] = uniforms[x] * (one + two) < two
+        elif how == MODE:
+            path[x] = two > one
         log_q += math.log((two if path[x] == 1 else one) / (one + two))
     return log_q
 

@@ -7,6 +7,7 @@ import numpy as np
 from pymc_dshdp.kernels.division import (
     DRAW,
     GIVEN,
+    MODE,
     Launch,
     add_context,
     contexts,
@@ -31,11 +32,19 @@ __all__ = ["BEGINNINGS", "Configuration"]
 
 PASSES = 3  # of the launch
 HALVES = -1
-BEGINNINGS = ((0, 1, 0.5), (2, 1, 0.9), (10, 1, 0.9), (3, 2, 0.5), (HALVES, 1, 0.9))
-"""Reach and stride of what a launch begins with around its anchors, and how it stays at first.
+BEGINNINGS = (
+    (0, 1, 0.5, MODE),
+    (2, 1, 0.9, MODE),
+    (10, 1, 0.9, MODE),
+    (3, 2, 0.5, MODE),
+    (HALVES, 1, 0.9, DRAW),
+)
+"""Reach and stride of what a launch begins with around its anchors, how it stays at first, and how
+it goes on: by the more probable sides, or by drawing them.
 
-Or the halves of each stay: two states alike, passed one after the other, have stays that are not
-geometric.
+Or it begins with the halves of each stay, for two states alike that are passed one after the other,
+so that stays are not geometric. Nobody knows then when the one ends; the more probable sides would
+put all ends at the same place.
 """
 
 KINDS = ("split", "merge", "resplit")
@@ -157,12 +166,11 @@ class Configuration:
         return True
 
     def launch(self, rng, among, times, anchors, slots, beginning):
-        """Fit a two-state chain to S by stochastic EM.
+        """Fit a two-state chain to S by hard or stochastic EM.
 
-        It looks at S, i, j, y and the path outside S. A division by the more probable sides would
-        not do: where nobody knows the time of a change it puts all changes at one end.
+        It looks at S, i, j, y and the path outside S.
         """
-        reach, stride, stay = beginning
+        reach, stride, stay, how = beginning
         n = len(times)
         linked = linked_times(times, self.path.first)
         launch = Launch(np.zeros(n), linked, np.full(2, stay), np.full(2, 0.5))
@@ -179,7 +187,7 @@ class Configuration:
             if count + 1 == PASSES:
                 break
             path = np.empty(n, np.int64)
-            divide(launch, DRAW, rng.random(n), path)
+            divide(launch, how, rng.random(n), path)
             if np.array_equal(path, sides):
                 break
             sides = path
