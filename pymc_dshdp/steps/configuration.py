@@ -33,10 +33,12 @@ __all__ = ["BEGINNINGS", "Configuration"]
 PASSES = 3  # of the launch
 HALVES = -1
 BEGINNINGS = (
-    (0, 1, 0.5, MODE),
-    (2, 1, 0.9, MODE),
-    (10, 1, 0.9, MODE),
-    (3, 2, 0.5, MODE),
+    *(
+        (reach, stride, stay, how)
+        for reach, stride, stay in ((0, 1, 0.5), (2, 1, 0.9), (10, 1, 0.9), (3, 2, 0.5))
+        for how in (MODE, DRAW)
+    ),
+    (HALVES, 1, 0.9, DRAW),
     (HALVES, 1, 0.9, DRAW),
 )
 """Reach and stride of what a launch begins with around its anchors, how it stays at first, and how
