@@ -97,8 +97,12 @@ def test_restored_state_repeats_the_draws(step, model):
     assert str(step.sampling_state) == str(after)
 
 
-def test_point_contract(step, model):
-    """Fails if the states keep the kernel's dtype, or the point's order or arrays change."""
+def test_point_contract(step, model, monkeypatch):
+    """Fails if the states keep the kernel's dtype, or the point's order or arrays change.
+
+    Without splits and merges, which draw what they integrate out.
+    """
+    monkeypatch.setattr(step, "split_merge", False)
     point = read_only(good_point(model))
     before = {name: value.copy() for name, value in point.items()}
     [(new, stats)] = run(step, point, 1)
@@ -335,7 +339,7 @@ def test_states_are_renumbered_where_they_are_alike(make, kwargs, expected):
 def test_kappa_goes_along_with_its_state():
     """Fails if the numbering stays, or kappa stays where its state changes its number."""
     model = sticks_model()
-    step = build(model, rng=8)
+    step = build(model, rng=8, split_merge=False)
     step.tune = False
     point = {**model.initial_point(), "z": np.repeat([2, 3], 10)}
     point["hmm_kappa_logodds__"] = np.array([0.1, 0.2, 5.0, 6.0])

@@ -209,7 +209,7 @@ def successive_conditional(
             for t in range(T):
                 log_likelihoods[t] = -0.5 * (y[t] - theta) ** 2
         pi_bar = np.ascontiguousarray(rows[1:])
-        transitions = Transitions(kappa_logit.reshape(1, -1), pi_bar[None], NO_INDEX)
+        transitions = Transitions(kappa_logit.reshape(1, -1), pi_bar[None], NO_INDEX, False)
         z = draw_paths(log_likelihoods, rows[0], transitions, None, lengths, rng.random(T)).states
         counts = np.zeros((L + 1, L), np.int64)
         path_counts(z, lengths, NO_INDEX, counts)
