@@ -239,6 +239,7 @@ CASES = [
 @pytest.mark.parametrize(
     ("case", "rounds"),
     [
+        (CASES[0], 320),
         (CASES[-1], 160),
         *(pytest.param(case, 2_000, marks=pytest.mark.slow) for case in CASES),
     ],
