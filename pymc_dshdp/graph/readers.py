@@ -11,8 +11,11 @@ from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant
 from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.traversal import explicit_graph_inputs, graph_inputs
+from pytensor.scalar.math import Sigmoid
+from pytensor.tensor.elemwise import Elemwise
 
 from pymc_dshdp.graph.terms import log_densities
+from pymc_dshdp.graph.walks import has_op
 
 __all__ = [
     "Reader",
@@ -32,10 +35,12 @@ def is_log_odds(model, rv):
 
 
 def logit_node(model, node):
-    """Graph of logit(node) in value variables: the value variable itself where it is one."""
+    """Graph of logit(node) in value variables: where it stands in the graph, that itself."""
     if node in model.free_RVs and is_log_odds(model, node):
         return model.rvs_to_values[node]
     [node] = model.replace_rvs_by_values([node])
+    if has_op(node, Elemwise) and isinstance(node.owner.op.scalar_op, Sigmoid):
+        return node.owner.inputs[0]
     return pt.log(node) - pt.log1p(-node)
 
 

@@ -81,6 +81,38 @@ def varying_persistence_counts(rng, states, lengths, kappa_logit, pi_bar, persis
 
 
 @njit(cache=True, nogil=True)
+def persistence_trials(rng, states, lengths, kappa_logit, pi_bar):
+    """Draw w | z, kappa, pi_bar, as ``varying_persistence_counts`` does, and say which they are.
+
+    Each time t inside a sequence is a trial: of state z_{t-1}, with the probability kappa_t of
+    success, which is w_t = 1.
+
+    Parameters
+    ----------
+    rng, states, lengths, kappa_logit, pi_bar
+        See there.
+
+    Returns
+    -------
+    times : ndarray of shape (M,), int64
+    persists : ndarray of shape (M,)
+        w at these, 0 or 1.
+    """
+    times = np.empty(states.shape[0] - lengths.shape[0], np.int64)
+    persists = np.zeros(times.shape[0])
+    t, m = 0, 0
+    for length in lengths:
+        for i in range(t + 1, t + length):
+            j = states[i - 1]
+            if states[i] == j and rng.random() < copy_probability(kappa_logit[i, j], pi_bar[j, j]):
+                persists[m] = 1.0
+            times[m] = i
+            m += 1
+        t += length
+    return times, persists
+
+
+@njit(cache=True, nogil=True)
 def switch_counts(counts, persistences):
     """N = N - diag(W), row 0 (the starts) unchanged; shape (R + 1, L)."""
     switches = counts.copy()

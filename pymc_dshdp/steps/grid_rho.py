@@ -20,8 +20,10 @@ from pymc_dshdp.graph.terms import log_densities
 from pymc_dshdp.graph.walks import has_op, role_of, support
 from pymc_dshdp.kernels import persistence as kernels
 from pymc_dshdp.kernels.slice import slice_sample
-from pymc_dshdp.steps._common import PathReader, rehearse, select_priors
+from pymc_dshdp.steps._common import PathReader, model_of, rehearse, select_priors
+from pymc_dshdp.steps.logistic_update import LogisticUpdate
 from pymc_dshdp.transitions.found import find_transitions, refuse_outside_dependents
+from pymc_dshdp.transitions.logistic import COEFFICIENTS
 from pymc_dshdp.typing import Point, RandomSource, Tensor
 
 __all__ = ["GridRhoStep"]
@@ -82,7 +84,8 @@ class _RhoUpdate:
         )
         return kernels.PersistenceGrid(phi_low, eta_low, phi_axis.width, eta_axis.width, log_prior)
 
-    def __call__(self, point, counts, rng):
+    def __call__(self, point, paths, rng):
+        counts = paths.counts(point)
         phi, eta = self._hyper.read(point)
         logit, pi_bar = _rows(point, self._kappa, self._pi_bar)
         phi_axis, eta_axis = self._axes
@@ -118,7 +121,8 @@ class _SliceUpdate:
         self._logit = point_function([logit])
         self._evaluate = point_function([*log_densities(model, [prior.kappa]), logit], [value])
 
-    def __call__(self, point, counts, rng):
+    def __call__(self, point, paths, rng):
+        counts = paths.counts(point)
         [logit] = self._logit(point)
         start, pi_bar = _rows(point, self._kappa, self._pi_bar)
         persistences = kernels.self_persistence_counts(rng, counts, logit.ravel(), pi_bar)
@@ -170,7 +174,8 @@ class GridRhoStep(ChainStep):
     scripts draw kappa first and keep it.
 
     A kappa given to the prior as a random variable with independent components is slice-sampled
-    on its own density times :math:`\kappa^{W}(1 - \kappa)^{n}` instead.
+    on its own density times :math:`\kappa^{W}(1 - \kappa)^{n}` instead. Of a kappa by
+    ``LogisticPersistence`` the coefficients are drawn, given all :math:`w_t`.
 
     Parameters
     ----------
@@ -232,22 +237,24 @@ class GridRhoStep(ChainStep):
                     "self-persistence variable, so there is nothing to sample; leave the step out"
                 )
             refuse_outside_dependents(model, prior, owned, "GridRhoStep")
-            update = (
-                _SliceUpdate(model, prior)
-                if prior.phi is None
-                else _RhoUpdate(model, prior, self.grid, self.refine)
-            )
-            self._updates.append((PathReader(model, prior, start), update))
+            self._updates.append((PathReader(model, prior, start), self._update(model, prior)))
             self.vars += [model.rvs_to_values[rv] for rv in owned]
         self.blocked = blocked
         self.rng = get_random_generator(rng)
         rehearse(GridRhoStep.step, self, start)
 
+    def _update(self, model, prior):
+        if prior.coefficients is not None:
+            return LogisticUpdate(model, prior)
+        if prior.phi is None:
+            return _SliceUpdate(model, prior)
+        return _RhoUpdate(model, prior, self.grid, self.refine)
+
     def step(self, point):
         """Draw phi, eta and kappa of each prior; see the class."""
         accepted = True
         for paths, update in self._updates:
-            new, moved = update(point, paths.counts(point), self.rng)
+            new, moved = update(point, paths, self.rng)
             accepted &= bool(moved)
             point = {**point, **new}
         return point, [{"rho_accepted": accepted}]
@@ -256,7 +263,15 @@ class GridRhoStep(ChainStep):
     def competence(var, has_grad):
         """Claims the self-persistence variables of the priors of this package."""
         mine = has_op(var, SelfPersistenceRV) or role_of(var) in {"phi", "eta", "kappa"}
+        mine = mine or (role_of(var) == COEFFICIENTS and _in_force(model_of(var), var))
         return Competence.IDEAL if mine else Competence.INCOMPATIBLE
+
+
+def _in_force(model, coefficients):
+    """Whether hidden states of the model have a self-persistence with these coefficients."""
+    return model is not None and any(
+        prior.coefficients is coefficients for prior in find_transitions(model)
+    )
 
 
 def _checked_grid(grid, default):

@@ -6,6 +6,7 @@ from pymc_dshdp.transitions.declared import TransitionPrior
 from pymc_dshdp.transitions.disentangled import DSHDP, HDP
 from pymc_dshdp.transitions.fixed import FixedRows, FixedTransitions
 from pymc_dshdp.transitions.found import ROWS, TransitionModel, find_transitions, register
+from pymc_dshdp.transitions.logistic import LogisticPersistence
 from pymc_dshdp.transitions.matrices import Transitions
 from pymc_dshdp.transitions.sticky import StickyHDP, StickyRows
 from pymc_dshdp.transitions.weighted import WeightedRows
@@ -14,6 +15,7 @@ __all__ = [
     "DSHDP",
     "HDP",
     "FixedTransitions",
+    "LogisticPersistence",
     "StickyHDP",
     "TransitionModel",
     "TransitionPrior",

@@ -18,6 +18,7 @@ from pymc_dshdp.distributions import (
 from pymc_dshdp.graph.walks import core_ndim, depends_on_random_variables, support
 from pymc_dshdp.transitions.dimensions import group_dim, state_dims
 from pymc_dshdp.transitions.finite_mixture import log_number_probabilities
+from pymc_dshdp.transitions.logistic import COEFFICIENTS, LogisticPersistence
 
 __all__ = ["RowsPrior", "TransitionPrior", "exchangeable", "tag"]
 
@@ -322,6 +323,9 @@ class RowsPrior(TransitionPrior):
         where, L = f"{self.name}: kappa", self.n_states
         own = (*self.by_group[1], L)
         shapes = f"({L},), or (T, {L}) to vary with time" if self.groups is None else f"{own}"
+        if isinstance(kappa, LogisticPersistence):
+            kappa.checked_for(self)
+            return kappa
         shape_error = f"{where} must be a scalar or have shape {shapes}; received "
         if not isinstance(kappa, Variable):
             kappa = np.asarray(kappa, dtype="float64")
@@ -359,7 +363,10 @@ class RowsPrior(TransitionPrior):
             )
 
     def _declare_kappa(self, kappa):
-        """Take a kappa; ``GridRhoStep`` draws independent free components."""
+        """Take a kappa; ``GridRhoStep`` draws independent free components, and coefficients."""
+        if isinstance(kappa, LogisticPersistence):
+            kappa, coefficients = kappa.declared_in(self)
+            self.recorded[COEFFICIENTS] = tag(coefficients, self.name, COEFFICIENTS)
         self.kappa = self.recorded["kappa"] = kappa
         along, extents = self.by_group
         over_time = list(range(kappa.type.ndim - 1 - len(extents)))

@@ -10,6 +10,7 @@ from pymc_dshdp.distributions import (
     SelfPersistence,
 )
 from pymc_dshdp.transitions.declared import RowsPrior
+from pymc_dshdp.transitions.logistic import LogisticPersistence
 from pymc_dshdp.typing import Scalar, Tensor
 
 __all__ = ["DSHDP", "HDP"]
@@ -57,14 +58,15 @@ class DSHDP(RowsPrior):
     rho : tuple of two, optional
         (rho1, rho2) as numbers or any positive tensors, instead of ``phi`` and ``eta``.
         Random variables in it keep the step that PyMC gives them.
-    kappa : number, array or tensor, optional
+    kappa : number, array, tensor or LogisticPersistence, optional
         Self-persistence probabilities, scalar or of shape (L,), instead of all of these. A
         random variable of shape (L,) with independent components is sampled by ``GridRhoStep``;
         any other tensor through the log-density of the states. With shape (T, L), or
         (n_sequences, T, L) for a batch, it varies with time: row t is in force from t - 1 to t,
-        as in ``kappa=pm.math.invlogit(a + b * x[:, None])`` with a, b of shape (L,). What is
-        given is recorded as the deterministic ``name_kappa``; of one that varies with time, the
-        mean over time as ``name_kappa_mean``. With ``groups`` its shape is (G, L), and it does not
+        as in ``kappa=pm.math.invlogit(a + b * x[:, None])`` with a, b of shape (L,). With
+        ``LogisticPersistence(X)`` it follows covariates without NUTS. What is given is recorded as
+        the deterministic ``name_kappa``; of one that varies with time, the mean over time as
+        ``name_kappa_mean``. With ``groups`` its shape is (G, L), and it does not
         vary with time.
     weights : {"weak-limit", "stick-breaking", "finite-mixture"}
         Symmetric finite Dirichlet; stick-breaking truncated at L, whose expected tail mass is
@@ -103,7 +105,7 @@ class DSHDP(RowsPrior):
         phi: Scalar | None = None,
         eta: Scalar | None = None,
         rho: tuple[Scalar, Scalar] | None = None,
-        kappa: ArrayLike | Tensor | None = None,
+        kappa: ArrayLike | Tensor | LogisticPersistence | None = None,
         weights: Literal["weak-limit", "stick-breaking", "finite-mixture"] = "weak-limit",
         n_active: ArrayLike | Tensor | None = None,
         concentration: Literal["dynamic", "static"] | None = None,

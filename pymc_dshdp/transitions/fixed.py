@@ -8,6 +8,7 @@ from pymc_dshdp.graph.readers import point_function
 from pymc_dshdp.graph.walks import unwrap
 from pymc_dshdp.kernels import transitions as kernels
 from pymc_dshdp.transitions.declared import RowsPrior, exchangeable
+from pymc_dshdp.transitions.logistic import LogisticPersistence
 from pymc_dshdp.transitions.rows import DirichletRows, RowsUpdate
 from pymc_dshdp.typing import Tensor
 
@@ -26,7 +27,7 @@ class FixedTransitions(RowsPrior):
         transition is impossible: ``np.triu(np.ones((L, L)))`` never goes back.
     initial_concentration : number or array, optional
         Of pi_init, scalar or of shape (L,). Default 1. Sequences never begin where it is 0.
-    kappa : number, array or tensor, optional
+    kappa : number, array, tensor or LogisticPersistence, optional
         Self-persistence as for ``DSHDP``, :math:`P = \mathrm{diag}(\kappa) + (1 - \kappa)
         \bar\pi`. Default 0, so that P is pi_bar.
 
@@ -51,7 +52,7 @@ class FixedTransitions(RowsPrior):
         dims: str | None = None,
         concentration: ArrayLike = 1.0,
         initial_concentration: ArrayLike = 1.0,
-        kappa: ArrayLike | Tensor | None = None,
+        kappa: ArrayLike | Tensor | LogisticPersistence | None = None,
     ) -> None:
         super().__init__(name, n_states, dims)
         L = self.n_states

@@ -65,7 +65,7 @@ class TransitionModel:
     """
 
     collapses = grouped = kappa_by_group = False
-    gamma = alpha = beta = active = fractions = phi = eta = sticky = None
+    gamma = alpha = beta = active = fractions = phi = eta = sticky = coefficients = None
 
     def __init__(self, model, name, pi_init, pi_bar, kappa, index):
         self.pi_init, self.pi_bar, self.kappa, self.index = pi_init, pi_bar, kappa, index

@@ -7,6 +7,7 @@ from pymc_dshdp.graph.walks import has_op, role_of, unwrap
 from pymc_dshdp.kernels import transitions as kernels
 from pymc_dshdp.kernels.chain import kappa_rows
 from pymc_dshdp.transitions.found import TransitionModel, refuse_outside_dependents
+from pymc_dshdp.transitions.logistic import design_and_coefficients
 from pymc_dshdp.transitions.update import TransitionUpdate
 
 __all__ = ["DirichletRows", "RowsUpdate"]
@@ -30,9 +31,12 @@ class DirichletRows(TransitionModel):
         None where kappa is not ``SelfPersistence``.
     sticky : tuple of two nodes, or None
         (phi, s) where kappa is ``StickyPersistence``.
+    design, coefficients : node, random variable; or None
+        Of a kappa by ``LogisticPersistence``, where its coefficients are free.
     """
 
     collapses = True
+    design = None
 
     def __init__(self, model, name, pi_init, pi_bar, kappa, index):
         super().__init__(model, name, pi_init, pi_bar, kappa, index)
@@ -46,6 +50,9 @@ class DirichletRows(TransitionModel):
         self.alpha, self.beta = (unwrap(v) for v in pi_bar.owner.inputs[2:])
         if has_op(kappa, SelfPersistenceRV):
             self.phi, self.eta = (unwrap(v) for v in kappa.owner.inputs[2:])
+        found = design_and_coefficients(model, kappa)
+        if found is not None:
+            self.design, self.coefficients = found
 
     def transition_variables(self, model):
         """Free variables that the samplers of the states draw with the path."""
@@ -53,6 +60,8 @@ class DirichletRows(TransitionModel):
 
     def persistence_variables(self, model):
         """Free variables that ``GridRhoStep`` draws."""
+        if self.coefficients is not None:
+            return [self.coefficients]
         if role_of(self.kappa) != "kappa" or self.kappa not in model.free_RVs:
             return []
         found = [self.phi, self.eta, self.kappa]
@@ -67,6 +76,7 @@ class DirichletRows(TransitionModel):
             self.kappa: states,
             self.phi: {self.kappa},
             self.eta: {self.kappa},
+            self.coefficients: states,
         }
 
 

@@ -10,7 +10,7 @@ from reference import monte_carlo_error
 from scipy import stats
 
 from emissions.family_models import NUMBERS, PATH, SUCCESSES, TRIALS, L, T, build
-from pymc_dshdp.likelihood import regression_terms
+from pymc_dshdp.likelihood import coefficients
 from pymc_dshdp.likelihood.conjugate import NotConjugate
 from pymc_dshdp.likelihood.regression import find_regression
 from pymc_dshdp.steps import ConjugateStep, SliceEmissionStep
@@ -177,7 +177,7 @@ def test_logistic_draws_given_the_polya_gamma_variables(declare, monkeypatch):
         asked.append((trials, tilts))
         return omega
 
-    monkeypatch.setattr(regression_terms, "polya_gamma_draws", draws)
+    monkeypatch.setattr(coefficients, "polya_gamma_draws", draws)
     with np.errstate(divide="ignore", invalid="ignore"):
         pseudo = np.where(trials > 0, (y - 0.5 * trials) / omega - offset, 0.0)
         scale = np.where(trials > 0, omega**-0.5, 1e150)
@@ -190,7 +190,7 @@ def test_logistic_draws_given_the_polya_gamma_variables(declare, monkeypatch):
 def test_logistic_draws_follow_the_posterior(proposed, monkeypatch):
     """On a grid. Mutations: Polya-Gamma variables at twice the logit; proposals always accepted."""
     if proposed:
-        monkeypatch.setattr(regression_terms, "MANY_TRIALS", 0)
+        monkeypatch.setattr(coefficients, "MANY_TRIALS", 0)
     term, point = term_and_point(counts_of_trials)
     rng, draws = np.random.default_rng(6), []
     for _ in range(1_500):
@@ -215,8 +215,8 @@ def test_logistic_draws_follow_the_posterior(proposed, monkeypatch):
 
 def test_search_that_does_not_end_leaves_the_state_to_polya_gamma_variables(monkeypatch):
     """Fails if a state whose mode was not found is proposed to."""
-    monkeypatch.setattr(regression_terms, "MANY_TRIALS", 0)
-    monkeypatch.setattr(regression_terms, "CLOSE", -1.0)
+    monkeypatch.setattr(coefficients, "MANY_TRIALS", 0)
+    monkeypatch.setattr(coefficients, "CLOSE", -1.0)
     term, point = term_and_point(counts_of_trials)
     new = term.draw(point, np.random.default_rng(1))["b"]
     assert (new != point["b"]).all()

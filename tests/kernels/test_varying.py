@@ -8,7 +8,7 @@ from scipy import special
 from pymc_dshdp.kernels.chain import Transitions, kappa_rows
 from pymc_dshdp.kernels.filtering import NO_SHIFTS, forward_filter
 from pymc_dshdp.kernels.messages import forward_filter_backward_sample
-from pymc_dshdp.kernels.transitions import varying_persistence_counts
+from pymc_dshdp.kernels.transitions import persistence_trials, varying_persistence_counts
 
 T, L = 5, 3
 LENGTHS = np.array([3, 2])
@@ -105,6 +105,20 @@ def test_self_persistences_of_each_time(arrays):
     for q in p:
         law = np.convolve(law, [1 - q, q])
     assert_frequencies(seen, law)
+
+
+def test_trials_of_the_self_persistence(arrays):
+    """Of each time inside a sequence one, with the shares of ``varying_persistence_counts``."""
+    _, _, pi_bar, kappa_logit = arrays
+    states, rng = np.array([1, 1, 2, 0, 0]), np.random.default_rng(9)
+    drawn = [persistence_trials(rng, states, LENGTHS, kappa_logit, pi_bar) for _ in range(20_000)]
+    assert all(np.array_equal(times, [1, 2, 4]) for times, _ in drawn)
+    kappa = special.expit(kappa_logit[[1, 4], [1, 0]])
+    p = kappa / (kappa + (1 - kappa) * pi_bar[[1, 0], [1, 0]])
+    persists = np.array([w for _, w in drawn])
+    assert not persists[:, 1].any()
+    for share, q in zip(persists[:, [0, 2]].T, p, strict=True):
+        assert_frequencies([np.sum(share == 0.0), np.sum(share == 1.0)], [1.0 - q, q])
 
 
 @pytest.mark.parametrize("shape", [(4,), (2, 4)])

@@ -26,7 +26,7 @@ class Combination(NamedTuple):
     """One model and sampler.
 
     ``refine`` is False where (phi, eta) lie on the grid's midpoints. Of several groups, the first
-    sequence is of the first, and all others are of the last.
+    sequence is of the first, and all others are of the last. With covariates, kappa is logistic.
     """
 
     prior: str
@@ -36,11 +36,13 @@ class Combination(NamedTuple):
     layout: str
     refine: bool = True
     groups: int = 1
+    covariates: bool = False
 
     @property
     def name(self):
         parts = self[:5] if self.refine else (*self[:5], "midpoints")
-        return "/".join(parts if self.groups == 1 else (*parts, "groups"))
+        parts += () if self.groups == 1 else ("groups",)
+        return "/".join((*parts, "covariates") if self.covariates else parts)
 
 
 def feasible(c):
@@ -139,11 +141,14 @@ BESIDE = [
     Combination("ds", "weak-limit", "ffbs", "poisson", "missing", groups=2),
     Combination("sticky", "stick-breaking", "ffbs", "normal-mean", "ragged", groups=2),
     Combination("hdp", "finite-mixture", "ffbs", "exponential", "ragged", groups=2),
+    Combination("ds", "weak-limit", "ffbs", "poisson", "ragged", covariates=True),
+    Combination("fixed", "given", "ffbs", "normal-mean", "one", covariates=True),
+    Combination("ds", "stick-breaking", "ffbs", "exponential", "missing", covariates=True),
 ]
 """The paper's model, whose prior of (phi, eta) lies on the midpoints of a grid; single trials;
 the normal-inverse-gamma prior, and a variance alone; parameters that are slice-sampled, and
 regressions, linear and logistic; mixtures of finite mixtures with a static concentration; groups of
-sequences."""
+sequences; self-persistence that follows a covariate."""
 
 EVERY = COVERING + BESIDE
 
@@ -164,6 +169,7 @@ SUBSET = [
     Combination("fixed", "given", "ffbs", "logistic", "one"),
     Combination("fixed", "given", "direct-collapsed", "autoregression", "ragged"),
     Combination("ds", "finite-mixture", "ffbs", "poisson", "ragged"),
+    Combination("ds", "weak-limit", "ffbs", "poisson", "ragged", covariates=True),
 ]
 """What a default run of the tests does: every prior, all weights, every sampler, every family."""
 
@@ -181,6 +187,7 @@ CALIBRATED = [
     Combination("ds", "stick-breaking", "direct-collapsed", "binomial", "one"),
     Combination("fixed", "given", "ffbs", "normal-wishart", "one"),
     Combination("ds", "finite-mixture", "ffbs", "poisson", "ragged"),
+    Combination("ds", "weak-limit", "ffbs", "poisson", "ragged", covariates=True),
 ]
 """Those under simulation-based calibration."""
 

@@ -104,7 +104,7 @@ class Setup:
     def _declare(self, data):
         c = self.combination
         with pm.Model() as model:
-            prior = declare_prior(c.prior, c.weights, c.groups)
+            prior = declare_prior(c.prior, c.weights, c.groups, covariates=c.covariates)
             group = np.minimum(np.arange(len(self.lengths)), c.groups - 1)
             group = None if c.groups == 1 else group
             z = dshdp.HiddenStates("z", prior, lengths=self.lengths, group=group)
@@ -122,7 +122,7 @@ class Setup:
             else:
                 collapse = "auto" if c.sampler == "direct-collapsed" else False
                 steps = [dshdp.DSBlockGibbs([z], collapse=collapse)]
-            if c.prior == "ds":
+            if c.prior == "ds" or c.covariates:
                 grid = GRID if c.refine else MIDPOINTS
                 steps.append(dshdp.GridRhoStep([z], grid=grid, refine=c.refine))
             owned = {v for step in steps for v in step.vars}
@@ -149,7 +149,7 @@ class Setup:
         """Draw n points with paths, and their data: (points, y)."""
         c = self.combination
         grid = None if c.refine else MIDPOINTS
-        points = prior_points(rng, n, c.prior, c.weights, grid, c.groups)
+        points = prior_points(rng, n, c.prior, c.weights, grid, c.groups, c.covariates)
         points["z"] = draw_paths(rng, natural(points), self.lengths)
         if self.known is None:
             points |= value_points(self.family, self.family.prior(rng, n))

@@ -24,6 +24,9 @@ PATHS = "tests/kernels/test_split_merge.py::test_labelled_paths_have_their_proba
 ACTIVE = "tests/statistical/test_finite_mixture_stationary.py::" + (
     "test_partitions_and_numbers_have_their_probabilities[ffbs-dynamic-6000]"
 )
+PERSISTENCE = (
+    "tests/test_logistic_persistence.py::test_draws_follow_the_enumerated_law[polya-gamma]"
+)
 KERNELS = "test_geweke_kernels.py"
 STEPS = "test_geweke.py"
 
@@ -136,20 +139,49 @@ MUTATIONS = {
     ),
     "polya-gamma-shape": Mutation(
         "Polya-Gamma variables of one trial more than there are",
-        "likelihood/regression_terms.py",
+        "likelihood/coefficients.py",
         (("polya_gamma_draws(rng, trials, logit)", "polya_gamma_draws(rng, trials + 1.0, logit)"),),
         f"{STEPS} fixed/given/ffbs/logistic/one",
     ),
+    "polya-gamma-half": Mutation(
+        "the half of the trials left out of the response of Polya-Gamma variables",
+        "likelihood/coefficients.py",
+        (("successes - 0.5 * trials", "successes"),),
+        PERSISTENCE,
+        4_000,
+    ),
+    "persistence-of-the-state-after": Mutation(
+        "self-persistence learnt by the state that a transition leads to",
+        "steps/logistic_update.py",
+        (("(z[times - 1], x,", "(z[times], x,"),),
+        PERSISTENCE,
+        4_000,
+    ),
+    "covariate-late": Mutation(
+        "self-persistence learnt from the covariate of the time before",
+        "steps/logistic_update.py",
+        (("path.shape)[times]", "path.shape)[times - 1]"),),
+        PERSISTENCE,
+        4_000,
+    ),
+    "stays-are-persistences": Mutation(
+        "every stay taken for a self-persistence, none for a draw from the row",
+        "kernels/transitions.py",
+        (("if states[i] == j and rng.random() < copy_probability(kappa_logit[i, j], pi_bar[j, j]):",
+          "if states[i] == j:"),),
+        PERSISTENCE,
+        4_000,
+    ),
     "proposal-density": Mutation(
         "proposals of logistic coefficients accepted by the target alone",
-        "likelihood/regression_terms.py",
+        "likelihood/coefficients.py",
         (("return target + back", "return target"),),
         "tests/emissions/test_regression.py::test_logistic_draws_follow_the_posterior[True]",
         1_500,
     ),
     "polya-gamma-tilt": Mutation(
         "Polya-Gamma variables drawn as if all logits were 0",
-        "likelihood/regression_terms.py",
+        "likelihood/coefficients.py",
         (("polya_gamma_draws(rng, trials, logit)", "polya_gamma_draws(rng, trials, 0.0 * logit)"),),
         f"{STEPS} fixed/given/ffbs/logistic/one",
     ),

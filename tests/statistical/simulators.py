@@ -14,6 +14,8 @@ import pymc_dshdp as dshdp
 CONCENTRATION = 0.3 + np.eye(L) + 0.2 * np.arange(L)  # of the rows of the parametric prior
 FIRST = np.array([1.0, 2.0, 0.5, 1.0])
 NUMBER = np.array([0.2, 0.3, 0.3, 0.2])  # p(K) of the mixture of finite mixtures
+X = np.sin(1.7 * np.arange(16.0)) + 0.3  # a covariate of the self-persistence, and its prior
+COEFFICIENTS = np.array([0.5, 0.8]), np.array([1.2, 0.9])
 MIXTURES = {"finite-mixture": "dynamic", "static-mixture": "static"}
 
 
@@ -46,16 +48,19 @@ def stick_weights(logit):
     return np.exp(first + before)
 
 
-def declare_prior(prior, weights, groups=1, name="hmm"):
+def declare_prior(prior, weights, groups=1, name="hmm", covariates=False):
     """Declare it in the model context.
 
     Concentrations of the order of 1, so that rows, weights and tables inform each other.
     """
+    several = {} if groups == 1 else {"groups": groups}
+    if covariates:
+        mu, sigma = COEFFICIENTS
+        several["kappa"] = dshdp.LogisticPersistence(X[:, None], mu=mu, sigma=sigma)
     if prior == "fixed":
         return dshdp.FixedTransitions(
-            name, n_states=L, concentration=CONCENTRATION, initial_concentration=FIRST
+            name, n_states=L, concentration=CONCENTRATION, initial_concentration=FIRST, **several
         )
-    several = {} if groups == 1 else {"groups": groups}
     chosen = {"weights": weights, **several}
     if weights in MIXTURES:
         number = {"n_active": NUMBER, "concentration": MIXTURES[weights]}
@@ -69,7 +74,7 @@ def declare_prior(prior, weights, groups=1, name="hmm"):
     return dshdp.DSHDP(name, n_states=L, alpha=alpha, **chosen)
 
 
-def prior_points(rng, n, prior, weights, grid=None, groups=1, name="hmm"):
+def prior_points(rng, n, prior, weights, grid=None, groups=1, covariates=False, name="hmm"):
     """Draw n points of a prior; ``grid`` has the cells of (phi, eta) where midpoints are drawn."""
     out, R = {}, groups * L
     along = () if groups == 1 else (groups,)
@@ -87,14 +92,14 @@ def prior_points(rng, n, prior, weights, grid=None, groups=1, name="hmm"):
         else:
             alpha = rng.gamma(2.0, 1.0, n)
             out["alpha_log__"] = np.log(alpha)
-        if prior == "ds":
+        if prior == "ds" and not covariates:
             phi, eta = rng.random(n), 2.0 * rng.random(n)
             if grid is not None:
                 phi = (np.floor(phi * grid[0]) + 0.5) / grid[0]
                 eta = 2.0 * (np.floor(0.5 * eta * grid[1]) + 0.5) / grid[1]
             out["eta_interval__"] = special.logit(eta / 2.0)
             concentration = eta**-3.0
-        if prior != "hdp":
+        if prior != "hdp" and not covariates:
             out["phi_interval__"] = special.logit(phi)
             a, b = phi * concentration, (1.0 - phi) * concentration
             kappa_logit = beta_logit(rng, *(np.repeat(x[:, None], R, axis=1) for x in (a, b)))
@@ -115,13 +120,17 @@ def prior_points(rng, n, prior, weights, grid=None, groups=1, name="hmm"):
         rows = rows.reshape(n, *along, L, L)
         first = dirichlet(rng, alpha[:, None] * beta)
     out["pi_bar"], out["pi_init"] = rows, first
+    if covariates:
+        mu, sigma = COEFFICIENTS
+        out["kappa_coef"] = mu + sigma * rng.standard_normal((n, L, 2))
     return {f"{name}_{key}": value for key, value in out.items()}
 
 
 def natural(points, name="hmm"):
     """What the statistics use of a prior, on natural scales, by the paper's names.
 
-    The rows of several groups, and their kappa, lie one group after the other.
+    The rows of several groups, and their kappa, lie one group after the other. A kappa that
+    follows a covariate has the shape (n, T, L).
     """
     value = {key[len(name) + 1 :]: x for key, x in points.items() if key.startswith(f"{name}_")}
     n = len(value["pi_init"])
@@ -144,19 +153,27 @@ def natural(points, name="hmm"):
         out["active"] = value["active"]
     none = np.full(out["rows"].shape[:2], -np.inf)
     out["kappa_logit"] = value.get("kappa_logodds__", none).reshape(none.shape)
+    if "kappa_coef" in value:
+        out["coefficients"] = c = value["kappa_coef"]
+        out["kappa_logit"] = c[:, None, :, 0] + c[:, None, :, 1] * X[:, None]
     return out
 
 
 def transition_matrices(values):
-    """P of all groups, of shape (n, G L, L)."""
-    kappa = special.expit(values["kappa_logit"])
-    switch = special.expit(-values["kappa_logit"])
+    """P of all groups, of shape (n, G L, L), or of all times, of shape (n, T L, L)."""
+    logit = values["kappa_logit"]
+    if logit.ndim == 3:
+        each = [transition_matrices({**values, "kappa_logit": x}) for x in logit.swapaxes(0, 1)]
+        return np.concatenate(each, axis=1)
+    kappa, switch = special.expit(logit), special.expit(-logit)
     own = np.eye(L)[np.arange(kappa.shape[1]) % L]
     return kappa[..., None] * own + switch[..., None] * values["rows"]
 
 
 def first_rows(values, lengths):
-    """First row, among those of all groups, of the group of each time; shape (T,)."""
+    """First row, among those of all groups or times, that leads to each time; shape (T,)."""
+    if values["kappa_logit"].ndim == 3:
+        return L * np.arange(sum(lengths))
     last = values["rows"].shape[1] // L - 1
     return L * np.repeat(np.minimum(np.arange(len(lengths)), last), lengths)
 
@@ -196,12 +213,16 @@ def _power_logs(concentration, x):
 
 def _log_prior(values, weights):
     """Log-density of hyperparameters, weights, rows and kappa, in unbounded coordinates."""
+    total = 0.0
+    if "coefficients" in values:
+        total = stats.norm.logpdf(values["coefficients"], *COEFFICIENTS).sum(axis=(1, 2))
     if "gamma" not in values:
         rows = np.broadcast_to(CONCENTRATION, values["rows"].shape)
         first = np.broadcast_to(FIRST, values["first"].shape)
-        return _power_logs(rows, values["rows"]).sum(axis=1) + _power_logs(first, values["first"])
+        total = total + _power_logs(rows, values["rows"]).sum(axis=1)
+        return total + _power_logs(first, values["first"])
     gamma, alpha, beta = values["gamma"], values["alpha"], values["beta"]
-    total = stats.gamma.logpdf(gamma, 2.0)
+    total = total + stats.gamma.logpdf(gamma, 2.0)
     if "s" in values:
         total = total + stats.gamma.logpdf(values["s"], 2.0, scale=2.0)
     else:
@@ -226,6 +247,24 @@ def _log_prior(values, weights):
     base = alpha[:, None] * beta
     rows = np.concatenate([values["first"][:, None], values["rows"]], axis=1)
     return total + _power_logs(np.repeat(base[:, None], rows.shape[1], axis=1), rows).sum(axis=1)
+
+
+def _of_coefficients(values, z, inside, same):
+    """Statistics of coefficients of the self-persistence, and of kappa where it is in force."""
+    draws, before = np.arange(len(z))[:, None], z[:, inside - 1]
+    c, kappa = values["coefficients"], special.expit(values["kappa_logit"])[draws, inside, before]
+    out = {}
+    for i, what in enumerate(("intercept", "slope")):
+        out[f"{what}s"] = c[..., i].mean(axis=1)
+        out[f"{what}s^2"] = (c[..., i] ** 2).mean(axis=1)
+        out[f"{what} at self-transitions"] = (c[draws, before, i] * same).mean(axis=1)
+        out[f"{what} at the states before"] = c[draws, before, i].mean(axis=1)
+    out["intercepts x slopes"] = (c[..., 0] * c[..., 1]).mean(axis=1)
+    out["kappa at self-transitions"] = (kappa * same).mean(axis=1)
+    out["kappa x covariate"] = (kappa * X[inside]).mean(axis=1)
+    slope = c[draws, before, 1]
+    out["slope x covariate at self-transitions"] = (slope * same * X[inside]).mean(axis=1)
+    return out
 
 
 def statistics(family, points, y, lengths, known=None, weights=None):
@@ -262,8 +301,12 @@ def statistics(family, points, y, lengths, known=None, weights=None):
         "pi_init at the starts": values["first"][draws, z[:, starts]].mean(axis=1),
         "sum of pi_bar^2": (rows**2).sum(axis=(1, 2)) / rows.shape[1],
         "pi_bar below 0.001": (rows < 0.001).mean(axis=(1, 2)),
-        "pi_bar at self-transitions": (rows[draws, row, z[:, inside]] * same).mean(axis=1),
+        "pi_bar at self-transitions": (rows[draws, row % rows.shape[1], z[:, inside]] * same).mean(
+            axis=1
+        ),
     }
+    if "coefficients" in values:
+        out |= _of_coefficients(values, z, inside, same)
     if rows.shape[1] > L:
         half = rows.reshape(n, -1, L, L)
         out["pi_bar of two groups"] = (half[:, 0] * half[:, 1]).sum(axis=(1, 2))

@@ -46,5 +46,5 @@ def test_selections_have_every_prior_sampler_and_layout(chosen):
         "normal-scale",
     }
     assert set(SUBSET_CALIBRATED) <= set(CALIBRATED)
-    assert len(CALIBRATED) == 13
+    assert len(CALIBRATED) == 14
     assert {c.weights for c in BESIDE if not c.refine} == {"weak-limit", "stick-breaking"}
