@@ -1,5 +1,7 @@
 """Copies of hidden states, and of what is observed of them, on other times."""
 
+from functools import partial
+
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
@@ -18,6 +20,7 @@ from pymc_dshdp.likelihood.completed import split_observation
 __all__ = [
     "ADVICE",
     "evaluated",
+    "fixed",
     "like",
     "moved",
     "original_name",
@@ -35,9 +38,14 @@ INDEX = "an index of its transition matrices that does not have a number"
 SHAPES_ONLY = Mode(linker="py", optimizer="fast_run").excluding("fusion", "inplace")
 
 
-def moved(model, z, containers, values, lengths, size, others=None):
+def fixed(name, array):
+    """Hold data in a constant."""
+    return pt.constant(array)
+
+
+def moved(model, z, containers, values, lengths, size, others=None, hold=fixed):
     """Copy the states and what is observed of them, (z, {variable: copy})."""
-    memo = replacing(containers) | (others or {})
+    memo = replacing(containers, hold) | (others or {})
     shape = (*(size or ()), lengths.sum())
     for dim, n in zip(model.named_vars_to_dims.get(z.name) or (), shape, strict=False):
         length = model.dim_lengths[dim]
@@ -45,7 +53,8 @@ def moved(model, z, containers, values, lengths, size, others=None):
             memo[length] = pt.constant(n, dtype=length.dtype)
     moved_z = _states(model, z, lengths, size, memo)
     memo |= {z: moved_z, path_parameters(z).lengths: path_parameters(moved_z).lengths}
-    return moved_z, {rv: _observed(model, rv, y, memo, lengths) for rv, y in values.items()}
+    copies = {rv: _observed(model, rv, y, memo, lengths, hold) for rv, y in values.items()}
+    return moved_z, copies
 
 
 def _states(model, z, lengths, size, memo):
@@ -94,14 +103,15 @@ def _along_time(model, z, parameter, core, what, times, memo):
     return moved
 
 
-def replacing(containers):
-    """Constants that replace data containers, by these."""
+def replacing(containers, hold=fixed):
+    """Variables that replace data containers, by these."""
     return {
-        v: like(v, np.ma.filled(x, 0).astype(v.dtype), pt.constant) for v, x in containers.items()
+        v: like(v, np.ma.filled(x, 0).astype(v.dtype), partial(hold, v.name))
+        for v, x in containers.items()
     }
 
 
-def _observed(model, rv, value, memo, lengths):
+def _observed(model, rv, value, memo, lengths, hold):
     """Copy of an observed variable that follows the new states and has the shape of its data."""
     shape = tuple(int(n) for n in np.shape(value))
     misfit = f"does not fit data of shape {shape} and sequences of lengths {lengths.tolist()}"
@@ -118,7 +128,7 @@ def _observed(model, rv, value, memo, lengths):
                 parameters = [_unmasked(p) for p in parameters]
             parameters = rebuilt(parameters, memo, leaves)
             if isinstance(op, SwitchingVARRV):
-                parameters[2] = _first_rows(value, lengths, parameters[2])
+                parameters[2] = hold(name, _first_rows(value, lengths, parameters[2]))
             batch = shape[: len(shape) - op.ndim_supp]
             rng = pytensor.shared(np.random.default_rng())
             moved = op.make_node(rng, list(batch) or None, *parameters).outputs[1]
@@ -153,10 +163,10 @@ def _first_rows(value, lengths, initial):
     lags, d = initial.type.shape[-2:]
     rows = np.ma.filled(value, 0.0).astype("float64")
     if rows.ndim == 3:
-        return pt.constant(rows[:, None, :lags])
+        return rows[:, None, :lags]
     starts = np.cumsum(lengths) - lengths
     within = np.minimum(np.arange(lags), lengths[:, None] - 1)
-    return pt.constant(rows[starts[:, None] + within].reshape(-1, lags, d))
+    return rows[starts[:, None] + within].reshape(-1, lags, d)
 
 
 def rebuilt(graphs, memo, leaves):

@@ -17,6 +17,7 @@ from pytensor.graph.traversal import ancestors
 
 from pymc_dshdp.analysis.moved_graphs import (
     evaluated,
+    fixed,
     like,
     moved,
     original_name,
@@ -33,10 +34,10 @@ from pymc_dshdp.likelihood.missing import is_missing_observation
 from pymc_dshdp.likelihood.observed import refuse_cast
 from pymc_dshdp.transitions.record import record_in
 
-__all__ = ["observed_on_states", "on_other_data"]
+__all__ = ["observed_on_states", "on_other_data", "source_of"]
 
 
-def on_other_data(model, z, observed, lengths=None):
+def on_other_data(model, z, observed, lengths=None, hold=fixed):
     """Declare the hidden states of a model, and what depends on them, on other data.
 
     Parameters
@@ -47,6 +48,8 @@ def on_other_data(model, z, observed, lengths=None):
         Arrays by the name of an observed variable or a ``pm.Data``; see
         ``held_out_log_likelihood``.
     lengths : sequence of int, optional
+    hold : callable
+        ``hold(name, array)`` makes the variable that the new model has data in; see ``fixed``.
 
     Returns
     -------
@@ -70,7 +73,7 @@ def on_other_data(model, z, observed, lengths=None):
     _refuse_old_groups(model, z, containers)
     lengths, size = _layout(model, z, followers[0], values[followers[0]], lengths, memo)
     refuse_old_times(model, z, containers, values, lengths, size)
-    moved_z, copies = moved(model, z, containers, values, lengths, size)
+    moved_z, copies = moved(model, z, containers, values, lengths, size, hold=hold)
     behind = set(ancestors([z, *followers]))
 
     coords = _coords(model, z, size, lengths)
@@ -130,7 +133,7 @@ def _refuse_old_groups(model, z, containers):
 # -- which data are replaced ------------------------------------------------------------------
 
 
-def _source(value):
+def source_of(value):
     """Return what holds the data of an observed variable, behind a cast."""
     while is_cast(value):
         value = value.owner.inputs[0]
@@ -155,7 +158,7 @@ def _replacements(model, z, followers, observed):
             rv = by_name[name]
             ndim, dtype = (model[name] if name in model.named_vars else rv).type.ndim, rv.dtype
             values[rv] = array
-            source = _source(model.rvs_to_values[rv])
+            source = source_of(model.rvs_to_values[rv])
             if isinstance(source, SharedVariable):
                 replaced[source] = array
         elif name in containers:
@@ -181,7 +184,7 @@ def _value(model, rv, values, containers, memo):
     """Get the value of an observed variable: given, or computed from the pm.Data given."""
     if rv in values:
         return values[rv]
-    source = _source(model.rvs_to_values[rv])
+    source = source_of(model.rvs_to_values[rv])
     if source in containers:
         return containers[source]
     if not memo.keys() & set(ancestors([source])):

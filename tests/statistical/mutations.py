@@ -172,6 +172,22 @@ MUTATIONS = {
         PERSISTENCE,
         4_000,
     ),
+    "feedback-left-out": Mutation(
+        "a forecast whose transitions see zeros in the place of what it drew",
+        "analysis/times_ahead.py",
+        (("held[container].set_value(values.astype(held[container].dtype))", "pass"),),
+        "tests/test_recurrence.py::test_forecasts_feed_back_what_they_draw[False]",
+        4_000,
+    ),
+    "feedback-late": Mutation(
+        "a forecast whose transitions see the observation of two times before",
+        "analysis/times_ahead.py",
+        (("self._ahead.feed(self._held, low, low + self.stride, past)",
+          "self._late, past = past, getattr(self, '_late', past)\n"
+          "            self._ahead.feed(self._held, low, low + self.stride, past)"),),
+        "tests/test_recurrence.py::test_forecasts_feed_back_what_they_draw[False]",
+        4_000,
+    ),
     "proposal-density": Mutation(
         "proposals of logistic coefficients accepted by the target alone",
         "likelihood/coefficients.py",

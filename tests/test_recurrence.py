@@ -1,0 +1,199 @@
+"""Transitions that depend on the observation before them: readers, and forecasts that feed back."""
+
+import itertools
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+import pytest
+from models import python_graphs
+from reference import assert_frequencies
+from scipy.special import expit
+from test_decode_varying import repeated
+
+import pymc_dshdp as dshdp
+
+ROWS = np.array([[0.3, 0.7], [0.4, 0.6]])
+SURE = 1.0 - np.eye(2)  # a switch that is no choice
+C = np.array([[0.4, 1.8, -1.1], [-0.7, -1.5, 0.9]])  # intercept, observation before, covariate
+SUCCESS = np.array([0.2, 0.9])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_graphs():
+    with pytest.MonkeyPatch.context() as patch:
+        python_graphs(patch)
+        with pytensor.config.change_flags(mode="FAST_COMPILE"):
+            yield
+
+
+def before(y):
+    """The observation of the time before; at first times any."""
+    return pt.concatenate([y[..., :1], y[..., :-1]], axis=-1)
+
+
+def binary(y, x=None, shift=before, **layout):
+    with pm.Model() as model:
+        data = pm.Data("data", y)
+        X = [shift(data.astype("float64"))]
+        X += [] if x is None else [pm.Data("x", x)]
+        kappa = dshdp.LogisticPersistence(pt.stack(X, axis=-1))
+        prior = dshdp.FixedTransitions("hmm", n_states=2, kappa=kappa)
+        z = dshdp.HiddenStates("z", prior, **(layout or {"length": data.shape[0]}))
+        p = pm.Beta("p", 1.0, 1.0, shape=2)
+        pm.Bernoulli("y", p[z], observed=data)
+    return model
+
+
+def result(n, z, rows=ROWS, **values):
+    z = np.asarray(z)
+    values = {"hmm_pi_init": [0.5, 0.5], "hmm_pi_bar": rows, "z": z, **values}
+    return repeated(n, z.shape, **values)
+
+
+def test_other_data_by_the_name_of_the_observations():
+    """The covariate follows the data given, across no boundary of sequences."""
+    y = np.array([0, 1, 1, 0, 1, 0, 0])
+    draws = result(2, np.zeros(7, int), p=SUCCESS, hmm_kappa_coef=C[:, :2])
+    new = np.array([1, 0, 0, 1, 1])
+    for name in ("y", "data"):
+        found = dshdp.smooth(draws, model=binary(y), observed={name: new}, lengths=[3, 2])
+        again = dshdp.smooth(draws, model=binary(new, lengths=[3, 2]))
+        np.testing.assert_allclose(found, again, atol=1e-12)
+
+
+X_AHEAD = np.array([0.5, -1.0, 2.0])
+
+
+def futures(state, y):
+    """All of (z_1, y_1, ..., z_3, y_3) after a last state and observation, and their law."""
+    paths = np.array(list(itertools.product(range(2), repeat=6)))
+    law = np.ones(len(paths))
+    for i, path in enumerate(paths):
+        j, seen = state, y
+        for h in range(3):
+            k, new = path[2 * h : 2 * h + 2]
+            kappa = expit(C[j] @ [1.0, seen, X_AHEAD[h]])
+            law[i] *= kappa * (j == k) + (1.0 - kappa) * ROWS[j, k]
+            law[i] *= SUCCESS[k] if new else 1.0 - SUCCESS[k]
+            j, seen = k, new
+    return paths, law
+
+
+@pytest.mark.parametrize("batch", [False, True])
+def test_forecasts_feed_back_what_they_draw(batch):
+    """Fails if y is fed to the time after the next, from the data, or to another sequence."""
+    N, n = 100, 40
+    y, z = np.tile([[1, 0], [0, 1]], (N // 2, 1)), np.tile([[0, 1], [1, 0]], (N // 2, 1))
+    x, future = np.zeros((N, 2)), np.tile(X_AHEAD, (N, 1))
+    if batch:
+        model = binary(y, x, shape=(N, 2))
+    else:
+        y, x, z = y.ravel(), x.ravel(), z.ravel()
+        model = binary(y, x, lengths=[2] * N)
+    draws = result(n, z, p=SUCCESS, hmm_kappa_coef=C)
+    found = dshdp.forecast(
+        draws, model=model, horizon=3, covariates={"x": future}, random_seed=int(batch)
+    )
+    assert found["y"].dims == ("chain", "draw", "sequence", "horizon")
+    pairs = np.stack([found["z"].values[0], found["y"].values[0]], axis=-1).reshape(n, N, 6)
+    for first, (state, seen) in enumerate([(1, 0), (0, 1)]):
+        paths, law = futures(state, seen)
+        code = pairs[:, first::2].reshape(-1, 6) @ 2 ** np.arange(5, -1, -1)
+        assert_frequencies(np.bincount(code, minlength=64), law)
+
+
+def autoregression(y, lags):
+    with pm.Model() as model:
+        data = pm.Data("data", y)
+        rows = pt.concatenate([data[:1], data[:-1]])
+        kappa = dshdp.LogisticPersistence(rows, intercept=False)
+        prior = dshdp.FixedTransitions("hmm", n_states=2, kappa=kappa)
+        z = dshdp.HiddenStates("z", prior, lengths=[5, 4])
+        A, Sigma = dshdp.MatrixNormalInverseWishart("ar", n_states=2, S0=np.eye(1), lags=lags)
+        dshdp.SwitchingVAR("y", A, Sigma, z, observed=data, lags=lags)
+    return model
+
+
+@pytest.mark.parametrize("lags", [1, 2])
+def test_autoregressions_feed_back(lags):
+    """It stays where y_t is positive, and switches where it is negative."""
+    y = np.random.default_rng(0).normal(size=(9, 1))
+    a = np.array([[0.9, -0.7], [-1.1, 0.3]])[:, None, :lags]
+    draws = result(
+        2,
+        np.array([0, 0, 0, 0, 1, 1, 1, 1, 0]),
+        SURE,
+        ar_A=a,
+        ar_Sigma=np.full((2, 1, 1), 1e-20),
+        hmm_kappa_coef=np.full((2, 1), 1e6),
+    )
+    found = dshdp.forecast(draws, model=autoregression(y, lags), horizon=6)
+    for d, (n, stop, state) in itertools.product(range(2), [(0, 5, 1), (1, 9, 0)]):
+        past = list(y[stop - lags : stop, 0][::-1])
+        for h in range(6):
+            state = state if past[0] > 0.0 else 1 - state
+            assert found["z"].values[0, d, n, h] == state
+            new = a[state, 0] @ past
+            assert found["y"].values[0, d, n, h, 0] == pytest.approx(new, abs=1e-6)
+            past = [new, *past[:-1]]
+
+
+def test_a_matrix_of_the_user_feeds_back():
+    """P by an index that is the observation before."""
+    with pm.Model() as model:
+        data = pm.Data("data", np.array([0, 1, 1, 0]))
+        P = np.array([[[0.0, 1.0], [1.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]]])
+        prior = dshdp.Transitions("hmm", P, index=before(data))
+        z = dshdp.HiddenStates("z", prior, length=data.shape[0])
+        p = pm.Beta("p", 1.0, 1.0, shape=2)
+        pm.Bernoulli("y", p[z], observed=data)
+    draws = repeated(3, 4, p=SUCCESS)
+    found = dshdp.forecast(draws, model=model, horizon=8)
+    z, y = found["z"].values[0], found["y"].values[0]
+    z = np.concatenate([np.zeros((3, 1), int), z], axis=1)
+    y = np.concatenate([np.zeros((3, 1), int), y], axis=1)
+    np.testing.assert_array_equal(z[:, 1:], np.where(y[:, :-1] == 1, z[:, :-1], 1 - z[:, :-1]))
+
+
+OTHERWISE = {
+    "at the same time": lambda y: y,
+    "two times before": lambda y: pt.concatenate([y[:2], y[:-2]]),
+    "two of them": lambda y: before(y) + before(before(y)),
+    "all before": lambda y: before(pt.cumsum(y)),
+    "standardised by all": lambda y: before(y - y.mean()),
+}
+
+
+@pytest.mark.parametrize("what", OTHERWISE)
+def test_observations_of_other_times_are_refused(what):
+    draws = result(1, np.zeros(7, int), p=SUCCESS, hmm_kappa_coef=C[:, :2])
+    model = binary(np.array([0, 1, 1, 0, 1, 0, 0]), shift=OTHERWISE[what])
+    with pytest.raises(ValueError, match=r"depend on 'data'.* of other times than the one before"):
+        dshdp.forecast(draws, model=model, horizon=2)
+
+
+def test_what_a_forecast_cannot_feed_back():
+    """Fails if the future is drawn from zeros in the place of observations."""
+    y = np.array([0, 1, 1, 0])
+    draws = result(1, np.zeros(4, int), p=SUCCESS, hmm_kappa_coef=C[:, :2])
+    with pytest.raises(ValueError, match="covariates has 'data', which holds the observations of"):
+        dshdp.forecast(draws, model=binary(y), horizon=4, covariates={"data": y})
+    with pytest.raises(ValueError, match="transitions of forecast_model depend on the observatio"):
+        dshdp.forecast(draws, model=binary(y), forecast_model=binary(y))
+    with pm.Model() as lagged:
+        data = pm.Data("data", y.astype(float))
+        prior = dshdp.FixedTransitions("hmm", n_states=2)
+        z = dshdp.HiddenStates("z", prior, length=data.shape[0])
+        pm.Normal("y", z + before(data), 1.0, observed=data)
+    with pytest.raises(ValueError, match="the likelihood of 'y' depends on 'data', .*SwitchingVAR"):
+        dshdp.forecast(draws, model=lagged, horizon=4)
+    with pm.Model() as two:
+        z = dshdp.HiddenStates("z", dshdp.FixedTransitions("hmm", n_states=2), length=4)
+        for lags in (1, 2):
+            name = f"ar{lags}"
+            A, Sigma = dshdp.MatrixNormalInverseWishart(name, n_states=2, S0=np.eye(1), lags=lags)
+            dshdp.SwitchingVAR(f"y{lags}", A, Sigma, z, observed=np.zeros((4, 1)), lags=lags)
+    with pytest.raises(ValueError, match="the autoregressions have different lags"):
+        dshdp.forecast(draws, model=two, horizon=4)
