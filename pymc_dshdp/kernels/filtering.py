@@ -10,6 +10,8 @@ from pymc_dshdp.kernels.chain import exact_stay_and_leave, fill_matrix, stay_and
 from pymc_dshdp.kernels.lanes import lanes_of
 from pymc_dshdp.kernels.log_messages import filter_by_logarithms
 from pymc_dshdp.kernels.simd import (
+    LOST,
+    NEGLIGIBLE,
     TALL,
     WIDTH,
     binary_exponent,
@@ -18,14 +20,13 @@ from pymc_dshdp.kernels.simd import (
     multiply_tall,
     scale_to,
     weigh,
-    weigh_in_doubt,
 )
+from pymc_dshdp.kernels.underflow import begin_to_watch, weigh_and_watch, weigh_reachable
 
 SMALLEST_NORMALISER = 1e-280
 HEADROOM = 2.0**60  # by which products of rows that are not scaled yet are kept from underflow
-LOST = 2.0**-1018  # the most that underflows in a row, in each state
-NEGLIGIBLE = 2.0**-64
-CALM = 2.0**-900
+CALM, SETTLED = -900, -1000  # powers of two
+WATCHING = np.iinfo(np.int64).max
 LN2 = math.log(2.0)
 ONE_TILE = 20  # columns up to which one row at a time is faster than four
 NO_ROW = np.empty(0)
@@ -53,38 +54,6 @@ class Filtered(NamedTuple):
     impossible: np.ndarray
     logarithms: np.ndarray
     lost: float
-
-
-@njit(cache=True, nogil=True)
-def _weigh_reachable(log_likelihood, predicted, weights, scale, current, lane, lost):
-    """Weigh and normalise a row where next to no mass lies on the most likely state.
-
-    The weights are exp(l_k - m) with m the maximum over states of positive predicted mass.
-    Returns the shift m, with the logarithm of the normaliser in it; the number of states of
-    positive mass; and the bound on what is lost, infinite where no such state has a finite
-    log-density or any is NaN.
-    """
-    L = log_likelihood.shape[0]
-    top = -np.inf
-    for k in range(L):
-        if math.isnan(log_likelihood[k]):
-            return np.nan, 0, np.inf
-        if predicted[lane, k] > 0.0:
-            top = max(top, log_likelihood[k])
-    if math.isinf(top):
-        return np.nan, 0, np.inf
-    largest = 0.0
-    for k in range(L):
-        # e^700 times anything lost is too much already, and a larger weight might overflow
-        weight = math.exp(min(log_likelihood[k] - top, 700.0))
-        if predicted[lane, k] * scale * NEGLIGIBLE < lost:
-            largest = max(largest, weight)
-        weights[lane, k] = weight if predicted[lane, k] > 0.0 else 0.0
-    normaliser, positive = weigh(predicted, lane, scale, weights, lane, current, lane)
-    if not (0.0 < normaliser < np.inf):  # also NaN
-        return np.nan, 0, np.inf
-    current[lane] /= normaliser  # 1 / normaliser may overflow
-    return top + math.log(normaliser), positive, (lost * largest + LOST * L) / normaliser
 
 
 @njit(cache=True, nogil=True)
@@ -140,14 +109,19 @@ def filter_rows(
     passed over. Every entry is computed in the same order whatever runs beside it.
 
     Weights below e^-708 become 0, and so do products. Let d_t bound the mass of all paths that
-    lead through something so lost, where a_t sums to 1 or more. To any state k they bring at most
-    d_{t-1}: next to nothing where b_t(k) = sum_j a_{t-1}(j) P_tjk is 2^64 times that. If r_t is
-    the largest weight of the other states, d_t = (d_{t-1} r_t + 2^-1018 L) / sum_k u_t(k). That
-    stays tiny unless data favour, by some 600 nats in all, states that have hardly any mass. A
-    sequence in which it exceeds 2^-64 is filtered again by logarithms, as is one in which an
-    observation seems impossible. The posterior probability of all paths that are lost is below
-    2^-64 for each time point; so rows, samples and smoothed probabilities are right to rounding.
-    While d is below 2^-900 no one looks which states have hardly any mass: r_t <= 1.
+    lead through something so lost, where a_t sums to 1 or more, and d_t(k) that of those in k. If
+    P_kk <= s_k and P_jk <= q_k for j != k at all times, they bring to k at most
+    c_t(k) = d_{t-1}(k) s_k + d_{t-1} q_k: next to nothing where
+    b_t(k) = sum_j a_{t-1}(j) P_tjk is 2^64 times that. In the other states
+    d_t(k) = (c_t(k) exp(l_tk - m_t) + 2^-1018) / sum_j u_t(j), and if r_t is the largest weight
+    of these, d_t is the sum of d_t(k) or, if that is less,
+    (d_{t-1} r_t + 2^-1018 L) / sum_j u_t(j). That stays tiny unless data favour, by some 600 nats
+    in all, paths that have hardly any mass. A sequence in which it exceeds 2^-64 is filtered
+    again by logarithms, as is one in which an observation seems impossible. The posterior
+    probability of all paths that are lost is below 2^-64 for each time point; so rows, samples
+    and smoothed probabilities are right to rounding. While d is below 2^-900 no one looks where
+    it is: d_t(k) <= d_t and, since r_t <= 1 and no sum of successive e exceeds 1,
+    d_t <= 2^(1 - e_{s+1} - ... - e_t) (d_s + 2^-1018 L (t - s)), which the sum of e tells.
 
     Parameters
     ----------
@@ -181,7 +155,6 @@ def filter_rows(
     L = log_likelihoods.shape[1]
     N = lengths.shape[0]
     columns = -(-L // WIDTH) * WIDTH
-    least = LOST * L
     stay, leave = np.empty(L), np.empty(L)
     fixed_stay, fixed_leave = np.zeros(L), np.ones(L)  # what of kappa is in the matrix
     if kappa is None:
@@ -203,7 +176,10 @@ def filter_rows(
     factors = np.zeros((TALL, columns)) if indexed else leaving  # then they are multiplied by 2^60
     staying = np.zeros((TALL, columns))
     scales = np.full(n_lanes, 1.0 / HEADROOM)  # of the products of each with the matrix
-    bounds = np.zeros(n_lanes)
+    # d < 2^(CALM + floor - exponent); or watching, d(k) = astray[k] power and d = gone power
+    slack = math.ceil(max(SETTLED, math.log2(LOST * log_likelihoods.size))) + 2 - CALM
+    floors, gones, powers = np.full(n_lanes, slack), np.zeros(n_lanes), np.ones(n_lanes)
+    most, astray = np.full((2, columns), -1.0), np.empty((n_lanes, columns))
     exponents = np.zeros(n_lanes, np.int64)  # sum of e since the sequence began
     positive = np.full(n_lanes, L)
     active = np.empty(L, np.int64)
@@ -215,7 +191,9 @@ def filter_rows(
             time[0] = lengths[0]
         else:
             current[0, :L] = before
-            bounds[0] = lost
+            if lost >= 2.0**SETTLED:
+                floors[0], gones[0] = WATCHING, lost
+                begin_to_watch(transitions, kappa, most, lost, astray, 0)
             log_marginal[0] = -math.log(before.sum())
 
     n_live = (time[:n_lanes] < start[1:]).sum()
@@ -236,7 +214,7 @@ def filter_rows(
             until = t + 1 if together else end
             i, sequence_end = sequence[lane], ends[lane]
             scale, exponent, n_positive = scales[lane], exponents[lane], positive[lane]
-            bound = bounds[lane]
+            floor, gone, power = floors[lane], gones[lane], powers[lane]
             while t < until:
                 if t == sequence_end:
                     i += 1
@@ -245,7 +223,7 @@ def filter_rows(
                         t = sequence_end
                         continue
                     scale = 1.0
-                    bound, exponent = 0.0, 0
+                    exponent, floor = 0, slack
                     for k in range(L):
                         predicted[lane, k] = initial[k]
                 else:
@@ -269,32 +247,41 @@ def filter_rows(
                     if kappa is not None:
                         for k in range(L):
                             predicted[lane, k] += staying[lane, k]
-                shift = exponentiate(log_likelihoods, t, weights, lane)
-                if bound < CALM:
-                    largest = 1.0
-                    normaliser, n_positive = weigh(
-                        predicted, lane, scale, weights, lane, current, lane
-                    )
-                elif bound <= NEGLIGIBLE:
-                    normaliser, n_positive, largest = weigh_in_doubt(
-                        predicted, lane, scale, weights, lane, current, lane, bound / NEGLIGIBLE
-                    )
-                else:
-                    logarithms[i] = True
-                    t = sequence_end
-                    continue
-                if SMALLEST_NORMALISER <= normaliser < np.inf:
-                    e, power = binary_exponent(normaliser)
-                    bound = (bound * largest + least) * power
-                else:  # also NaN
-                    shift, n_positive, bound = _weigh_reachable(
-                        log_likelihoods[t], predicted, weights, scale, current, lane, bound
-                    )
+                if exponent <= floor:
+                    if floor < WATCHING:
+                        gone, power = math.ldexp(1.0, CALM + floor - exponent), 1.0
+                        floor = WATCHING
+                        begin_to_watch(transitions, kappa, most, gone, astray, lane)
+                    bound = gone * power
                     if not bound <= NEGLIGIBLE:
                         logarithms[i] = True
                         t = sequence_end
                         continue
-                    normaliser, e, power = 1.0, 0, 1.0
+                    if bound < 2.0**SETTLED:
+                        floor = exponent + slack
+                shift = exponentiate(log_likelihoods, t, weights, lane)
+                if exponent > floor:
+                    normaliser, n_positive = weigh(
+                        predicted, lane, scale, weights, lane, current, lane
+                    )
+                else:
+                    normaliser, n_positive, gone = weigh_and_watch(
+                        predicted, lane, scale, weights, current, most, power, bound, astray
+                    )
+                if SMALLEST_NORMALISER <= normaliser < np.inf:
+                    e, power = binary_exponent(normaliser)
+                else:  # also NaN
+                    if floor < WATCHING:
+                        bound = math.ldexp(1.0, CALM + floor - exponent)
+                    shift, n_positive, gone = weigh_reachable(
+                        log_likelihoods[t], predicted, weights, scale, current, lane, bound
+                    )
+                    if not gone <= NEGLIGIBLE:
+                        logarithms[i] = True
+                        t = sequence_end
+                        continue
+                    normaliser, e, power, floor = 1.0, 0, 1.0, WATCHING
+                    begin_to_watch(transitions, kappa, most, gone, astray, lane)
                 scale_to(current, lane, power, filtered, t)
                 if shifts.shape[0] > 0:
                     shifts[t] = shift + e * LN2
@@ -308,12 +295,15 @@ def filter_rows(
                 t += 1
                 if t == sequence_end:
                     log_marginal[i] += exponent * LN2 + math.log(normaliser * power)
+                    if floor < WATCHING:
+                        gone, power = math.ldexp(1.0, CALM + floor - exponent), 1.0
+                    bound = gone * power
                     logarithms[i] = bound > NEGLIGIBLE
                     if i == N - 1:
                         lost = bound
             time[lane], sequence[lane], ends[lane] = t, i, sequence_end
             scales[lane], exponents[lane], positive[lane] = scale, exponent, n_positive
-            bounds[lane] = bound
+            floors[lane], gones[lane], powers[lane] = floor, gone, power
             if t == end:
                 current[lane] = 0.0  # its states are no longer among those of any lane
                 leaving[lane] = 0.0

@@ -258,3 +258,50 @@ def test_an_ordinary_sequence_does_not_go_by_logarithms():
         NO_SHIFTS,
     )
     assert not found.logarithms[0]
+
+
+def forward(table, P, initial):
+    """What the filter finds in one sequence."""
+    transitions = Transitions(np.full((1, len(P)), -np.inf), P[None])
+    lengths = np.array([len(table)])
+    return forward_filter(
+        table, initial, transitions, None, lengths, np.empty(table.shape), NO_SHIFTS
+    )
+
+
+def test_states_left_behind_that_fit_now_and_then():
+    """Means overlap, and paths that stay in a state that was left fit less and less, all in all.
+
+    Fails if what is lost may be in any state at any time, whatever leads there.
+    """
+    rng = np.random.default_rng(4)
+    T, n_states = 6000, 12
+    P = 0.999 * np.eye(n_states) + 0.001 * np.eye(n_states, k=1)
+    P[-1, -1] = 1.0
+    mean, initial = rng.normal(0.0, 3.0, n_states), np.full(n_states, 1.0 / n_states)
+    z = np.arange(T) // (T // n_states)
+    table = -0.5 * (rng.normal(mean[z])[:, None] - mean) ** 2
+    found = forward(table, P, initial)
+    assert not found.logarithms[0]
+    transitions = Transitions(np.full((1, n_states), -np.inf), P[None])
+    [(_, _, scores)] = in_log_space(table, initial, transitions, [T])
+    assert_allclose(found.log_marginal_likelihood[0], scores.sum(), rtol=1e-12)
+
+
+def test_states_long_out_of_sight_that_come_back():
+    """What was lost slowly and comes back slowly, by a nat at a time over thousands of them.
+
+    Fails if the bound on what is lost is not raised by each observation that it fits better.
+    """
+    T = 6000
+    P = np.array([[0.6, 0.4, 0.0], [0.4, 0.6, 0.0], [0.0, 0.0, 1.0]])
+    table = np.zeros((T, 3))
+    table[: T // 2, 2] = -1.0
+    table[T // 2 :, :2] = -1.0
+    for tilt, comes_back in ((0.0, True), (0.9, False)):
+        here = table.copy()
+        here[T // 2 :, 2] -= tilt
+        found = forward(here, P, np.full(3, 1 / 3))
+        assert found.logarithms[0] == comes_back
+        total = np.logaddexp(np.log(2 / 3) + here[:, 0].sum(), np.log(1 / 3) + here[:, 2].sum())
+        assert_allclose(found.log_marginal_likelihood[0], total, rtol=1e-12)

@@ -32,8 +32,10 @@ def functions(module):
         return weigh(rows, row, factor, weights, line, out, target)
 
     @njit
-    def weighed_in_doubt(rows, row, factor, weights, line, out, target, doubtful):
-        return weigh_in_doubt(rows, row, factor, weights, line, out, target, doubtful)
+    def weighed_in_doubt(rows, row, factor, weights, line, out, target, most, growth, bound, lost):
+        return weigh_in_doubt(
+            rows, row, factor, weights, line, out, target, most, growth, bound, lost
+        )
 
     @njit
     def scaled(rows, row, factor, out, line):
@@ -99,12 +101,19 @@ def test_products_with_weights(operations, L):
     assert_array_equal(out[1, L:], 7.0)
     assert_allclose(total, product.sum(), rtol=1e-14)
     assert positive == np.count_nonzero(product)
-    for doubtful in (0.0, 0.2, 0.5):
-        found = weighed_in_doubt(rows, 2, 0.5, weights, 1, out, 0, doubtful)
+    most = rng.random((2, L))
+    for bound in (0.0, 0.2 * 2.0**-64, 2.0**-64):
+        lost = bound * rng.random((2, L))
+        arriving = lost[0] * 3.0 * most[0] + bound * most[1]
+        below = rows[2] * 0.5 < arriving * 2.0**64
+        found = weighed_in_doubt(rows, 2, 0.5, weights, 1, out, 0, most, 3.0, bound, lost)
         assert found[:2] == (total, positive)
         assert_array_equal(out[0], out[1])
-        below = weights[1, :L][rows[2] * 0.5 < doubtful]
-        assert found[2] == max(below, default=0.0)
+        left = np.where(below, arriving * weights[1, :L], 0.0) + 2.0**-1018
+        assert_allclose(lost[0], left, rtol=1e-14)
+        assert (lost[1] <= bound).all()
+        assert_allclose(found[2], left.sum(), rtol=1e-13, atol=2.0**-1015)
+        assert found[3] == max(weights[1, :L][below], default=0.0)
 
 
 @pytest.mark.parametrize("L", COLUMNS)

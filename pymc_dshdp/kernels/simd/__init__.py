@@ -6,7 +6,14 @@ rounding. Which of the two the kernels use is decided once, by ``switch.uses_vec
 are imported.
 """
 
-from pymc_dshdp.kernels.simd.switch import TALL, WIDTH, keep_apart, uses_vectors
+from pymc_dshdp.kernels.simd.switch import (
+    LOST,
+    NEGLIGIBLE,
+    TALL,
+    WIDTH,
+    keep_apart,
+    uses_vectors,
+)
 
 if uses_vectors():
     from pymc_dshdp.kernels.simd.products import multiply_flat, multiply_tall
@@ -35,6 +42,8 @@ else:
     )
 
 __all__ = [
+    "LOST",
+    "NEGLIGIBLE",
     "TALL",
     "WIDTH",
     "binary_exponent",

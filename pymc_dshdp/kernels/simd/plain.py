@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numba import njit
 
-from pymc_dshdp.kernels.simd.switch import SMALLEST_EXPONENT, TALL, WIDTH
+from pymc_dshdp.kernels.simd.switch import LOST, NEGLIGIBLE, SMALLEST_EXPONENT, TALL, WIDTH
 
 
 @njit(cache=True, nogil=True)
@@ -62,14 +62,17 @@ def weigh(rows, row, factor, weights, line, out, target):
 
 
 @njit(cache=True, nogil=True)
-def weigh_in_doubt(rows, row, factor, weights, line, out, target, doubtful):
+def weigh_in_doubt(rows, row, factor, weights, line, out, target, most, growth, bound, lost):
     """See ``rows.weigh_in_doubt``."""
-    largest = 0.0
+    total_lost, largest = 0.0, 0.0
     for k in range(rows.shape[1]):
-        if rows[row, k] * factor < doubtful and weights[line, k] > largest:
-            largest = weights[line, k]
+        arriving = (lost[target, k] * growth) * most[0, k] + bound * most[1, k]
+        weight = weights[line, k] if rows[row, k] * factor < arriving / NEGLIGIBLE else 0.0
+        largest = weight if weight > largest else largest
+        lost[target, k] = arriving * weight + LOST
+        total_lost += lost[target, k]
     total, positive = weigh(rows, row, factor, weights, line, out, target)
-    return total, positive, largest
+    return total, positive, total_lost, largest
 
 
 @njit(cache=True, nogil=True)

@@ -11,6 +11,7 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from pymc_dshdp.kernels.simd.switch import LOST, NEGLIGIBLE
 from pymc_dshdp.kernels.simd.vectors import (
     BITS,
     VECTOR,
@@ -22,6 +23,7 @@ from pymc_dshdp.kernels.simd.vectors import (
     exponential,
     larger,
     load,
+    multiply_add,
     n_columns,
     spread,
     store,
@@ -93,32 +95,45 @@ def exponentiate(typingctx, table, t, weights, line):
 
 
 def _weigher(context, builder, signature, arguments):
-    """Instructions of ``weigh`` and, where there is one argument more, ``weigh_in_doubt``."""
-    rows, weights, out = arrays_of(context, builder, signature, arguments)
+    """Instructions of ``weigh`` and, where there are arguments more, ``weigh_in_doubt``."""
+    rows, weights, out, *more = arrays_of(context, builder, signature, arguments)
     row, factor, line, target = (arguments[i] for i in (1, 2, 4, 6))
     n = n_columns(builder, rows)
     zero = n.type(0)
     left, right = address(builder, rows, row, zero), address(builder, weights, line, zero)
-    target = address(builder, out, target, zero)
+    written = address(builder, out, target, zero)
     scale = spread(builder, factor)
-    doubtful = spread(builder, arguments[7]) if len(arguments) > 7 else None
     nothing = constant(VECTOR, 0.0)
-    total = cgutils.alloca_once_value(builder, nothing)
+    total, *sums = (cgutils.alloca_once_value(builder, nothing) for _ in (rows, *more))
     positive = cgutils.alloca_once_value(builder, constant(BITS, 0))
-    largest = cgutils.alloca_once_value(builder, nothing)
+    if more:
+        most, lost = more
+        stays, enters = (address(builder, most, zero.type(i), zero) for i in (0, 1))
+        astray = address(builder, lost, target, zero)
+        growth, bound = (spread(builder, arguments[i]) for i in (8, 9))
+        lost_sum, largest = sums
 
     def body(column, mask):
         weight = load(builder, builder.gep(right, [column]), mask)
         predicted = builder.fmul(load(builder, builder.gep(left, [column]), mask), scale)
         product = builder.fmul(predicted, weight)
-        store(builder, product, builder.gep(target, [column]), mask)
+        store(builder, product, builder.gep(written, [column]), mask)
         builder.store(builder.fadd(builder.load(total), product), total)
         above = builder.sext(builder.fcmp_ordered(">", product, nothing), BITS)
         builder.store(builder.sub(builder.load(positive), above), positive)
-        if doubtful is not None:
-            below = builder.fcmp_ordered("<", predicted, doubtful)
-            found = builder.select(below, weight, nothing)
-            builder.store(larger(builder, found, builder.load(largest)), largest)
+        if not more:
+            return
+        at = builder.gep(astray, [column])
+        stay, enter = (load(builder, builder.gep(p, [column]), mask) for p in (stays, enters))
+        arriving = builder.fmul(builder.fmul(load(builder, at, mask), growth), stay)
+        arriving = multiply_add(builder, enter, bound, arriving)
+        doubtful = builder.fmul(arriving, constant(VECTOR, 1.0 / NEGLIGIBLE))
+        below = builder.fcmp_ordered("<", predicted, doubtful)
+        weight = builder.select(below, weight, nothing)
+        builder.store(larger(builder, weight, builder.load(largest)), largest)
+        arriving = builder.fadd(builder.fmul(arriving, weight), constant(VECTOR, LOST))
+        store(builder, arriving, at, mask)
+        builder.store(builder.fadd(builder.load(lost_sum), arriving), lost_sum)
 
     each_vector(builder, n, body)
     a, b, c, d = elements(builder, builder.load(total))
@@ -127,7 +142,9 @@ def _weigher(context, builder, signature, arguments):
         builder.fadd(builder.fadd(a, b), builder.fadd(c, d)),
         builder.add(builder.add(i, j), builder.add(k, m)),
     ]
-    if doubtful is not None:
+    if more:
+        a, b, c, d = elements(builder, builder.load(lost_sum))
+        found.append(builder.fadd(builder.fadd(a, b), builder.fadd(c, d)))
         a, b, c, d = elements(builder, builder.load(largest))
         found.append(larger(builder, larger(builder, a, b), larger(builder, c, d)))
     return context.make_tuple(builder, signature.return_type, found)
@@ -145,10 +162,18 @@ def weigh(typingctx, rows, row, factor, weights, line, out, target):
 
 
 @intrinsic
-def weigh_in_doubt(typingctx, rows, row, factor, weights, line, out, target, doubtful):
-    """As ``weigh``, and return the largest weight where rows[row] * factor < doubtful, or 0."""
-    found = types.Tuple((types.float64, types.int64, types.float64))
-    return found(rows, row, factor, weights, line, out, target, doubtful), _weigher
+def weigh_in_doubt(
+    typingctx, rows, row, factor, weights, line, out, target, most, growth, bound, lost
+):
+    """As ``weigh``, and multiply lost[target] * growth * most[0] + bound * most[1] by the weights.
+
+    The product is 0 where rows[row] * factor is 2^64 times the sum; with 2^-1018 added everywhere
+    it replaces ``lost[target]``. Returns also the sum of ``lost[target]``, and the largest weight
+    where it is not 0 for that reason. ``most`` and ``lost`` have the columns of ``rows``.
+    """
+    found = types.Tuple((types.float64, types.int64, types.float64, types.float64))
+    arguments = rows, row, factor, weights, line, out, target, most, growth, bound, lost
+    return found(*arguments), _weigher
 
 
 @intrinsic

@@ -9,6 +9,8 @@ VARIABLE = "PYMC_DSHDP_SIMD"
 WIDTH = 4  # doubles in a vector
 TALL = 4  # rows of a matrix multiplied together
 SMALLEST_EXPONENT = -708.0  # below this exp is (nearly) subnormal and counts as 0
+LOST = 2.0**-1018  # the most that underflows in a row, in each state
+NEGLIGIBLE = 2.0**-64
 
 
 def uses_vectors():

@@ -1,0 +1,80 @@
+"""Rows of a filter whose states may have underflowed; see ``filtering.filter_rows``."""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from pymc_dshdp.kernels.chain import exact_stay_and_leave
+from pymc_dshdp.kernels.simd import LOST, NEGLIGIBLE, weigh, weigh_in_doubt
+
+FEW = 8  # times for each matrix from which on the largest entries of all are found
+
+
+@njit(cache=True, nogil=True)
+def weigh_reachable(log_likelihood, predicted, weights, scale, current, lane, lost):
+    """Weigh and normalise a row where next to no mass lies on the most likely state.
+
+    The weights are exp(l_k - m) with m the maximum over states of positive predicted mass.
+    Returns the shift m, with the logarithm of the normaliser in it; the number of states of
+    positive mass; and the bound on what is lost, infinite where no such state has a finite
+    log-density or any is NaN.
+    """
+    L = log_likelihood.shape[0]
+    top = -np.inf
+    for k in range(L):
+        if math.isnan(log_likelihood[k]):
+            return np.nan, 0, np.inf
+        if predicted[lane, k] > 0.0:
+            top = max(top, log_likelihood[k])
+    if math.isinf(top):
+        return np.nan, 0, np.inf
+    largest = 0.0
+    for k in range(L):
+        # e^700 times anything lost is too much already, and a larger weight might overflow
+        weight = math.exp(min(log_likelihood[k] - top, 700.0))
+        if predicted[lane, k] * scale * NEGLIGIBLE < lost:
+            largest = max(largest, weight)
+        weights[lane, k] = weight if predicted[lane, k] > 0.0 else 0.0
+    normaliser, positive = weigh(predicted, lane, scale, weights, lane, current, lane)
+    if not (0.0 < normaliser < np.inf):  # also NaN
+        return np.nan, 0, np.inf
+    current[lane] /= normaliser  # 1 / normaliser may overflow
+    return top + math.log(normaliser), positive, (lost * largest + LOST * L) / normaliser
+
+
+@njit(cache=True, nogil=True)
+def begin_to_watch(transitions, kappa, most, bound, astray, lane):
+    """Take what is lost, at most ``bound``, to be in each state, and set ``most`` the first time.
+
+    ``most`` has two rows: the largest probability to stay in each state, and the largest to enter
+    it from another one. Where there are nearly as many matrices as times both are 1.
+    """
+    astray[lane] = bound
+    if most[0, 0] >= 0.0:
+        return
+    kappa_logit, pi_bar, index, grouped = transitions
+    G, L, _ = pi_bar.shape
+    if FEW * G > max(FEW, index.shape[0]):
+        most[:] = 1.0
+        return
+    stay, leave = np.ones(L), np.ones(L)
+    if kappa is None and not grouped:
+        stay, leave = exact_stay_and_leave(kappa_logit[0])
+    most[:] = 0.0
+    for g in range(G):
+        for j in range(L):
+            for k in range(L):
+                p, row = leave[j] * pi_bar[g, j, k], 1
+                if j == k:
+                    p, row = min(stay[k] + p, 1.0), 0
+                most[row, k] = max(most[row, k], p)
+
+
+@njit(cache=True, nogil=True)
+def weigh_and_watch(predicted, lane, scale, weights, current, most, power, bound, astray):
+    """As ``weigh``, and bound what is lost before it is normalised; see ``filter_rows``."""
+    normaliser, positive, total, largest = weigh_in_doubt(
+        predicted, lane, scale, weights, lane, current, lane, most, power, bound, astray
+    )
+    return normaliser, positive, min(total, bound * largest + LOST * predicted.shape[1])
