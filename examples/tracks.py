@@ -33,10 +33,8 @@ def simulate(rng):
 def declare(night, step, angle):
     """Declare two behaviours whose persistence depends on the hour."""
     with pm.Model(coords={"state": ["a", "b"]}) as model:
-        dark = pm.Data("dark", night)
-        day = pm.Normal("day", 1.0, 1.5, dims="state")
-        effect = pm.Normal("effect", 0.0, 1.5, dims="state")
-        stay = pm.math.invlogit(day + effect * dark[:, None])
+        dark = pm.Data("dark", night[:, None])
+        stay = dshdp.LogisticPersistence(dark, mu=[1.0, 0.0], sigma=1.5)
         prior = dshdp.FixedTransitions("hmm", dims="state", kappa=stay)
         z = dshdp.HiddenStates("z", prior, length=HOURS)
         mean = pm.LogNormal("mean", -1.0, 1.5, dims="state")
@@ -52,7 +50,8 @@ def main(arguments=None):
     options = short.options(__doc__, "tracks", arguments)
     night, truth, step, angle = simulate(np.random.default_rng(3))
     idata = short.fit(declare(night, step, angle), options.quick)
-    mean, day, effect = (short.flat(idata, name) for name in ("mean", "day", "effect"))
+    mean, coefficients = short.flat(idata, "mean"), short.flat(idata, "hmm_kappa_coef")
+    day, effect = coefficients[..., 0], coefficients[..., 1]
     pi_bar = short.flat(idata, "hmm_pi_bar")
     order = np.argsort(mean.mean(axis=0))  # encamped first
     names = ("encamped", "on the move")

@@ -54,6 +54,11 @@ def _seasons(name, n_states):
     return dshdp.Transitions(name, P, index=np.arange(sum(LENGTHS)) % 2)
 
 
+def _covariates(name, n_states):
+    """Self-persistence that follows a covariate."""
+    return dshdp.DSHDP(name, n_states=n_states, kappa=dshdp.LogisticPersistence(Y[:, :1]))
+
+
 MODELS = {
     "DSHDP": (dshdp.DSHDP, _poisson),
     "DSHDP, stick-breaking": (partial(dshdp.DSHDP, weights="stick-breaking"), _normal),
@@ -62,6 +67,7 @@ MODELS = {
     "HDP, finite mixture": (partial(dshdp.HDP, weights="finite-mixture"), _poisson),
     "FixedTransitions": (dshdp.FixedTransitions, _scale),
     "Transitions": (_seasons, _normal),
+    "LogisticPersistence": (_covariates, _poisson),
 }
 
 

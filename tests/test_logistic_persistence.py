@@ -7,6 +7,7 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 import pytest
+import xarray as xr
 from models import python_graphs, sample
 from reference import monte_carlo_error
 from scipy import special
@@ -205,6 +206,20 @@ def test_automatic_steps_and_readers():
     P = stay[..., None] * np.eye(2) + (1.0 - stay)[..., None] * rows
     for d in range(4):
         np.testing.assert_allclose(effect.draws[0, d, 0], P[d][order[d]][:, order[d]])
+
+
+def test_readers_agree_with_the_model_by_hand():
+    """And the summary lists the coefficients of each state."""
+    one, two = declare(), by_hand()
+    idata = sample(one, draws=4, tune=2, chains=1)
+    for read in (dshdp.smooth, dshdp.filter_states, dshdp.held_out_log_likelihood, dshdp.viterbi):
+        found, expected = (read(idata, model=model) for model in (one, two))
+        xr.testing.assert_allclose(found, expected)
+    again = dshdp.continue_sampling(idata, model=one, draws=3, progressbar=False)
+    assert again["posterior"]["hmm_kappa_coef"].shape == (1, 7, 2, 2)
+    table = dshdp.summary(dshdp.align(idata)).parameters
+    elements = table.loc["hmm_kappa_coef"].index.get_level_values("element")
+    assert [label for label in elements if "intercept" in label]
 
 
 def test_which_step_draws_what():
