@@ -66,16 +66,22 @@ def test_other_data_by_the_name_of_the_observations():
 X_AHEAD = np.array([0.5, -1.0, 2.0])
 
 
-def futures(state, y):
-    """All of (z_1, y_1, ..., z_3, y_3) after a last state and observation, and their law."""
+INITIAL = np.array([0.35, 0.65])
+
+
+def futures(state=None, y=None, coefficients=C):
+    """All of (z_1, y_1, ..., z_3, y_3) after a last state and observation, if any; their law."""
     paths = np.array(list(itertools.product(range(2), repeat=6)))
     law = np.ones(len(paths))
     for i, path in enumerate(paths):
         j, seen = state, y
         for h in range(3):
             k, new = path[2 * h : 2 * h + 2]
-            kappa = expit(C[j] @ [1.0, seen, X_AHEAD[h]])
-            law[i] *= kappa * (j == k) + (1.0 - kappa) * ROWS[j, k]
+            if j is None:
+                law[i] *= INITIAL[k]
+            else:
+                kappa = expit(coefficients[j] @ [1.0, seen, X_AHEAD[h]])
+                law[i] *= kappa * (j == k) + (1.0 - kappa) * ROWS[j, k]
             law[i] *= SUCCESS[k] if new else 1.0 - SUCCESS[k]
             j, seen = k, new
     return paths, law
@@ -104,6 +110,29 @@ def test_forecasts_feed_back_what_they_draw(batch):
         assert_frequencies(np.bincount(code, minlength=64), law)
 
 
+@pytest.mark.parametrize("recurrent", [True, False])
+def test_replicates_from_the_beginning(recurrent):
+    """First states from pi_init; fails if the row of the last observation leads to them."""
+    N, n = 100, 40
+    y, x = np.tile([1, 0], N), np.zeros(2 * N)
+    if recurrent:
+        model, c = binary(y, x, lengths=[2] * N), C
+    else:
+        model, c = binary(y, x, shift=pt.zeros_like, lengths=[2] * N), C * [1.0, 0.0, 1.0]
+    draws = result(n, np.zeros(2 * N, int), p=SUCCESS, hmm_kappa_coef=C, hmm_pi_init=INITIAL)
+    found = dshdp.forecast(
+        draws,
+        model=model,
+        horizon=3,
+        anew=True,
+        covariates={"x": np.tile(X_AHEAD, (N, 1))},
+        random_seed=3,
+    )
+    pairs = np.stack([found["z"].values[0], found["y"].values[0]], axis=-1).reshape(-1, 6)
+    _, law = futures(coefficients=c)
+    assert_frequencies(np.bincount(pairs @ 2 ** np.arange(5, -1, -1), minlength=64), law)
+
+
 def autoregression(y, lags):
     with pm.Model() as model:
         data = pm.Data("data", y)
@@ -129,6 +158,8 @@ def test_autoregressions_feed_back(lags):
         ar_Sigma=np.full((2, 1, 1), 1e-20),
         hmm_kappa_coef=np.full((2, 1), 1e6),
     )
+    with pytest.raises(ValueError, match="the autoregression y goes on from rows that are given"):
+        dshdp.forecast(draws, model=autoregression(y, lags), horizon=6, anew=True)
     found = dshdp.forecast(draws, model=autoregression(y, lags), horizon=6)
     for d, (n, stop, state) in itertools.product(range(2), [(0, 5, 1), (1, 9, 0)]):
         past = list(y[stop - lags : stop, 0][::-1])
@@ -197,3 +228,5 @@ def test_what_a_forecast_cannot_feed_back():
             dshdp.SwitchingVAR(f"y{lags}", A, Sigma, z, observed=np.zeros((4, 1)), lags=lags)
     with pytest.raises(ValueError, match="the autoregressions have different lags"):
         dshdp.forecast(draws, model=two, horizon=4)
+    with pytest.raises(TypeError, match="anew must be True or False, received 1"):
+        dshdp.forecast(draws, model=binary(y), horizon=4, anew=1)

@@ -134,14 +134,14 @@ class PosteriorDraws:
 
 
 def transitions_of(model, z, posterior):
-    """``f(chain, draw) -> Transitions`` of the posterior over the times of a model, by position."""
+    """``f(chain, draw) -> (pi_init, Transitions)`` over the times of a model, by position."""
     prior, _ = chosen_states(model, z.name)
     start = model.initial_point()
     read = TransitionReader(model, prior)
     to_point = point_builder(model, z, read.graphs, posterior, start)
     shape = start[model.rvs_to_values[z].name].shape
     which = prior.states.index(z)
-    return lambda chain, draw: read(to_point(chain, draw), shape, which)[1]
+    return lambda chain, draw: read(to_point(chain, draw), shape, which)
 
 
 def thinned(idata, thin):

@@ -14,7 +14,7 @@ from pymc_dshdp.analysis.moved_graphs import original_name, rebuilt
 from pymc_dshdp.analysis.times_ahead import behind, declared, extended
 from pymc_dshdp.graph.path import path_lengths
 from pymc_dshdp.graph.walks import as_tensor
-from pymc_dshdp.kernels.simulation import simulate_onward
+from pymc_dshdp.kernels.simulation import simulate_anew, simulate_onward
 from pymc_dshdp.model.context import model_in_context, results_first
 from pymc_dshdp.transitions.record import records_of
 from pymc_dshdp.typing import Result
@@ -29,6 +29,7 @@ def forecast(
     model: pm.Model | None = None,
     horizon: int | None = None,
     covariates: dict[str, Any] | None = None,
+    anew: bool = False,
     forecast_model: pm.Model | None = None,
     states: str | None = None,
     thin: int = 1,
@@ -53,6 +54,10 @@ def forecast(
     covariates : dict, optional
         Future values of ``pm.Data`` by name, of shape (horizon, ...), or (n_sequences, horizon,
         ...) after several sequences; (horizon, ...) of what a batch of sequences has in common.
+    anew : bool
+        Draw as many new sequences of this length from their beginning, z_1 from pi_init, instead of
+        what follows the data: replicates, in which observations are fed back too. Not for
+        ``SwitchingVAR``, whose first rows are given.
     forecast_model : pymc.Model, optional
         The model declared again on horizon-length data with the same names, for a likelihood
         that cannot be extended by itself. Its observed values are not used; all that depends on
@@ -76,6 +81,8 @@ def forecast(
     ValueError
         Naming the argument, or the likelihood that cannot be extended and the way out.
     """
+    if not isinstance(anew, (bool, np.bool_)):
+        raise TypeError(f"anew must be True or False, received {anew!r}")
     model = model_in_context(model)
     _, z = chosen_states(model, states)
     posterior = thinned(idata, thin)
@@ -86,7 +93,7 @@ def forecast(
         )
     lengths = _lengths(model, z, idata, posterior)
     if forecast_model is None:
-        layout = extended(model, z, lengths, horizon, covariates or {}, idata)
+        layout = extended(model, z, lengths, horizon, covariates or {}, idata, anew)
     elif covariates:
         raise ValueError("covariates belong in forecast_model; pass one of the two")
     else:
@@ -99,7 +106,8 @@ def forecast(
     paths = np.empty((*shape, lengths.size, layout.horizon), np.int64)
     drawn: dict[str, list] = {name: [] for name in generate.names}
     for index in np.ndindex(shape):
-        paths[index], future = _future(rng, last[index], index, layout, transitions, generate)
+        state = None if anew else last[index]
+        paths[index], future = _future(rng, state, index, layout, transitions, generate)
         for name, values in future.items():
             drawn[name].append(values)
     single = lengths.size == 1
@@ -119,7 +127,7 @@ def forecast(
 
 
 def _future(rng, state, index, layout, transitions, generate):
-    """Draw what follows the last states of one draw: paths (N, H), observed variables by name.
+    """Draw what follows the last states, if any: paths (N, H), observed variables by name.
 
     All times at once, or one after the other where the transitions depend on what was observed.
     """
@@ -127,7 +135,11 @@ def _future(rng, state, index, layout, transitions, generate):
     for low in range(0, layout.horizon, layout.stride):
         layout.feed(low, past)
         path = np.empty(layout.times.shape, np.int64)
-        simulate_onward(rng, state, transitions(*index), layout.times, path)
+        initial, onward = transitions(*index)
+        if state is None:
+            simulate_anew(rng, initial, onward, layout.times, path)
+        else:
+            simulate_onward(rng, state, onward, layout.times, path)
         values = [layout.kept(x) for x in generate(index, path, rng)]
         new = dict(zip(generate.names, values, strict=True))
         past = {name: np.concatenate([x[:, 1:], new[name]], axis=1) for name, x in past.items()}

@@ -217,9 +217,14 @@ class Ahead:
                 held[container].set_value(values.astype(held[container].dtype))
 
 
-def extended(model, z, lengths, horizon, covariates, idata):
+def extended(model, z, lengths, horizon, covariates, idata, anew):
     """Layout of the model itself, moved to the times ahead; an autoregression's last rows first."""
     ahead = Ahead(model, z, lengths, horizon, covariates, idata)
+    if anew and ahead.lags:
+        raise ValueError(
+            f"the autoregression {', '.join(sorted(ahead.lags))} goes on from rows that are given, "
+            "and has no beginning to draw from; leave anew out"
+        )
     held: dict[str, Any] = {}
     step = 1 if ahead.fed else horizon
     data = ahead.data(0, step, ahead.past)

@@ -142,6 +142,25 @@ def simulate_onward(rng, last, transitions, times, out):
 
 
 @njit(cache=True, nogil=True)
+def simulate_anew(rng, initial, transitions, times, out):
+    """Draw the states of some sequences from their beginning, the first of them from pi_init.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    initial : ndarray of shape (L,)
+    transitions : Transitions
+    times : ndarray of shape (N, H), integer
+        Which of their times leads to each of the states drawn; that of the first is not used.
+    out : ndarray of shape (N, H), integer
+        Overwritten.
+    """
+    for n in range(out.shape[0]):
+        out[n, 0] = choose(initial, rng.random())
+    simulate_onward(rng, out[:, 0], transitions, times[:, 1:], out[:, 1:])
+
+
+@njit(cache=True, nogil=True)
 def _simulate_given_known(rng, initial, pi_bar, kappa, index, lengths, known, out):
     """Draw z | known states: b_t(k) = p(known from t on | z_t = k) backwards, then z forwards.
 
