@@ -1,5 +1,7 @@
 """What each posterior draw says about the hidden states of some data: table, pi_init and P_t."""
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import xarray as xr
@@ -134,14 +136,17 @@ class PosteriorDraws:
 
 
 def transitions_of(model, z, posterior):
-    """``f(chain, draw) -> (pi_init, Transitions)`` over the times of a model, by position."""
+    """``f(chain, draw)() -> (pi_init, Transitions)`` over the times of a model, by position.
+
+    The second call reads the data that the model has then.
+    """
     prior, _ = chosen_states(model, z.name)
     start = model.initial_point()
     read = TransitionReader(model, prior)
     to_point = point_builder(model, z, read.graphs, posterior, start)
     shape = start[model.rvs_to_values[z].name].shape
     which = prior.states.index(z)
-    return lambda chain, draw: read(to_point(chain, draw), shape, which)
+    return lambda chain, draw: partial(read, to_point(chain, draw), shape, which)
 
 
 def thinned(idata, thin):

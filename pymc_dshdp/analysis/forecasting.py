@@ -131,11 +131,11 @@ def _future(rng, state, index, layout, transitions, generate):
 
     All times at once, or one after the other where the transitions depend on what was observed.
     """
-    paths, parts, past = [], [], layout.past
+    paths, parts, past, here = [], [], layout.past, transitions(*index)
     for low in range(0, layout.horizon, layout.stride):
         layout.feed(low, past)
         path = np.empty(layout.times.shape, np.int64)
-        initial, onward = transitions(*index)
+        initial, onward = here()
         if state is None:
             simulate_anew(rng, initial, onward, layout.times, path)
         else:
