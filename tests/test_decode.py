@@ -1,6 +1,7 @@
 """State probabilities, paths and segments against enumeration of the paths of small models."""
 
 import itertools
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -125,6 +126,31 @@ def test_filter_states(model, result):
     expected = np.log(np.mean(first[1] / first[0]))
     assert float(found["log_score"][2]) == pytest.approx(expected)
     assert found["log_score"].indexes["day"].equals(DAYS)
+
+
+def test_one_draw_is_held_at_a_time(model):
+    """Fails if anything of (chains, draws, T) is held beside the draws of the states."""
+    T, draws = 4000, 250
+    days = pd.date_range("2000-01-01", periods=T)
+    many = declare(np.resize(COUNTS, T), [T], days)
+    one = posterior_of(model, draws=1)["posterior"]
+    names = [name for name in one.data_vars if name != "z"]
+    drawn = one[names].isel(draw=np.zeros(draws, int)).assign_coords(draw=np.arange(draws))
+    result = {"posterior": drawn, "constant_data": posterior_of(many, draws=1)["constant_data"]}
+    for read in (dshdp.filter_states, dshdp.smooth):
+        read(one_of(result), model=many)  # what is compiled and kept
+        tracemalloc.start()
+        try:
+            read(result, model=many)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert peak < 8 * T * draws / 2
+
+
+def one_of(result):
+    """Only its first draw."""
+    return {**result, "posterior": result["posterior"].isel(draw=[0])}
 
 
 def test_viterbi_is_the_best_path_of_the_best_draw(model, result):

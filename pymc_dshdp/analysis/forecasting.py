@@ -13,6 +13,7 @@ from pymc_dshdp.analysis.draws import chosen_states, thinned, transitions_of
 from pymc_dshdp.analysis.moved_graphs import original_name, rebuilt
 from pymc_dshdp.analysis.times_ahead import behind, declared, extended
 from pymc_dshdp.graph.path import path_lengths
+from pymc_dshdp.graph.readers import quiet_at_first
 from pymc_dshdp.graph.walks import as_tensor
 from pymc_dshdp.kernels.simulation import simulate_anew, simulate_onward
 from pymc_dshdp.model.context import model_in_context, results_first
@@ -190,8 +191,9 @@ class _Generator:
                 inputs[rv] = rv.type(name=rv.name)
         self.names = [original_name(model, rv) for rv in outputs]
         graphs = [as_tensor(g) for g in rebuilt(outputs, inputs, list(inputs))]
-        self._function = compile_pymc(list(inputs.values()), graphs, mode="NUMBA")
-        self._rngs = find_rng_nodes(self._function.maker.fgraph.outputs)
+        function = compile_pymc(list(inputs.values()), graphs, mode="NUMBA")
+        self._rngs = find_rng_nodes(function.maker.fgraph.outputs)
+        self._function = quiet_at_first(function)
 
     def __call__(self, index, paths, rng):
         """Values of the observed variables; ``paths`` is (N, H)."""

@@ -1,9 +1,12 @@
 """Compiled readers: values of nodes at a point of the model, and back."""
 
+import warnings
+
 import numpy as np
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
+from numba.core.errors import NumbaWarning
 from pymc.logprob.transforms import LogOddsTransform
 from pymc.pytensorf import compile as compile_pymc
 from pytensor.compile.mode import Mode
@@ -26,6 +29,7 @@ __all__ = [
     "point_function",
     "prior_log_density",
     "python_function",
+    "quiet_at_first",
 ]
 
 
@@ -64,11 +68,33 @@ def point_function(graphs, inputs=()):
         constants = function()
         return lambda point: [np.copy(x) for x in constants]
     function.trust_input = True  # ``_as_type`` sees to the types of values, in less time
+    function = quiet_at_first(function)
     names, dtypes = [v.name for v in free], [v.dtype for v in (*inputs, *free)]
 
     def call(point, *values):
         given = (*values, *(point[name] for name in names))
         return function(*map(_as_type, given, dtypes))
+
+    return call
+
+
+def quiet_at_first(function):
+    """Return the function, without what numba says at its first call, when it compiles.
+
+    That arrays are not contiguous, or that it cannot cache what it compiles, is of no use to who
+    has written ``X @ phi.T``.
+    """
+    compiled = False
+
+    def call(*values):
+        nonlocal compiled
+        if compiled:
+            return function(*values)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NumbaWarning)
+            found = function(*values)
+        compiled = True
+        return found
 
     return call
 

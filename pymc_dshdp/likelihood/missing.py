@@ -17,7 +17,7 @@ from pytensor.tensor.random.op import RNGConsumerOp
 from pytensor.tensor.subtensor import AdvancedSubtensor
 
 from pymc_dshdp.distributions import HiddenPathRV
-from pymc_dshdp.graph.readers import in_values
+from pymc_dshdp.graph.readers import in_values, quiet_at_first
 from pymc_dshdp.graph.terms import densities
 from pymc_dshdp.graph.walks import has_op
 from pymc_dshdp.likelihood.completed import UNOBSERVED, split_observation
@@ -110,8 +110,9 @@ class MissingValues:
             v for v in explicit_graph_inputs(draws) if not isinstance(v, (Constant, SharedVariable))
         ]
         self._inputs = [v.name for v in inputs]
-        self._function = compile_pymc(inputs, draws, mode="NUMBA")
-        self._rngs = find_rng_nodes(self._function.maker.fgraph.outputs)
+        function = compile_pymc(inputs, draws, mode="NUMBA")
+        self._rngs = find_rng_nodes(function.maker.fgraph.outputs)
+        self._function = quiet_at_first(function)
 
     def draw(self, point, rng):
         """Redraw every missing value given the states and parameters in the point."""

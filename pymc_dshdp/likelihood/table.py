@@ -22,6 +22,7 @@ from pytensor.tensor.random.op import RandomVariable
 from pymc_dshdp.graph.path import known_states
 from pymc_dshdp.graph.placing import SeveralTimes, place
 from pymc_dshdp.graph.pointwise import indexed_variable
+from pymc_dshdp.graph.readers import quiet_at_first
 from pymc_dshdp.graph.terms import densities, log_densities
 from pymc_dshdp.graph.walks import concrete_shape
 from pymc_dshdp.likelihood.families import table_term
@@ -356,7 +357,7 @@ def _compiled(outputs, path):
         if v is not path and not isinstance(v, (Constant, SharedVariable))
     ]
     function = compile_pymc([path, *inputs], outputs, mode="NUMBA", on_unused_input="ignore")
-    return function, [v.name for v in inputs]
+    return quiet_at_first(function), [v.name for v in inputs]
 
 
 def _static_size(variable):

@@ -1,6 +1,7 @@
 """Paths drawn by blocks and on threads: the same, to the last bit, as in one go."""
 
 import multiprocessing
+import runpy
 
 import numpy as np
 import pytest
@@ -128,3 +129,20 @@ def test_threads_after_a_fork():
     there = queue.get(timeout=60)
     child.join()
     assert_array_equal(here.states, there)
+
+
+def test_an_import_makes_no_large_array(monkeypatch):
+    """Fails if glibc is told to keep large arrays by a process that draws no path."""
+    sizes = []
+
+    def empty(shape, *args, **kwargs):
+        out = np.ndarray(shape, *args, **kwargs)
+        sizes.append(out.nbytes)
+        return out
+
+    monkeypatch.setattr(np, "empty", empty)
+    module = runpy.run_path(blocks.__file__)
+    assert not sizes
+    module["_keep_large_arrays"]()
+    module["_keep_large_arrays"]()
+    assert len(sizes) == 1 and sizes[0] > 2**24

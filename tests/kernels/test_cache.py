@@ -2,9 +2,14 @@
 
 import subprocess
 import sys
+import warnings
 
 import numba
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
 
+from pymc_dshdp.graph.readers import point_function
 from pymc_dshdp.kernels import cache
 
 CODE = """
@@ -55,3 +60,16 @@ def test_the_user_is_not_told_of_what_is_quick(monkeypatch, caplog):
     with caplog.at_level("INFO", "pymc"), cache.telling_of_compilation():
         numba.njit(lambda x: x + 3)(1)
     assert not caplog.records
+
+
+def test_the_user_is_not_told_of_the_layout_of_arrays():
+    """Fails on PyMC 5.28 if ``X @ phi.T`` warns of arrays that are not contiguous."""
+    X, phi = pt.as_tensor(np.eye(4, 3)), pt.dmatrix("phi")
+    with (
+        pytensor.config.change_flags(numba__cache=False),
+        warnings.catch_warnings(record=True) as said,
+    ):
+        warnings.simplefilter("always")
+        [found] = point_function([X @ phi.T])({"phi": np.ones((2, 3))})
+    np.testing.assert_array_equal(found, np.eye(4, 3) @ np.ones((3, 2)))
+    assert not said
