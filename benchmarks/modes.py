@@ -8,8 +8,8 @@ and the share of times that two chains label differently. Beside it the same wit
 and merges (``--plain``). Data: motion capture and the hippocampus sample (``--data DIR`` with
 ``mocap6.npz`` and ``i01_maze15_2d_data_100ms_sample_trials.npz``), the authors' two simulated
 series (there too), letters that are read forward and backward, started from one cluster a letter,
-recordings one of whose states alternates between two regimes, and counts whose stays are all of the
-same length.
+recordings one of whose states alternates between two regimes, counts whose stays are all of the
+same length, and two models whose scales have a half-normal prior each: normal, and a regression.
 """
 
 import argparse
@@ -145,6 +145,32 @@ def stays(directory):
     return Problem(model, None)
 
 
+def scales(directory):
+    """Eight states of 3,000 numbers: two means, four scales, of a half-normal prior each."""
+    rng = np.random.default_rng(3)
+    truth = np.repeat(rng.integers(0, 8, 100), 30)
+    y = rng.normal(2.0 * (truth % 2), 0.15 * 3.0 ** (truth // 2))
+    with pm.Model() as model:
+        z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", n_states=20), length=truth.size)
+        mean, sigma = pm.Normal("mean", 0.0, 5.0, shape=20), pm.HalfNormal("sigma", 3.0, shape=20)
+        pm.Normal("y", mean[z], sigma[z], observed=y)
+    return Problem(model, truth)
+
+
+def regression(directory):
+    """Five lines of 2,000 numbers that cross, with a half-normal scale each."""
+    rng = np.random.default_rng(4)
+    truth = np.repeat(rng.integers(0, 5, 80), 25)
+    x = rng.normal(size=truth.size)
+    y = 0.8 * (truth - 2.0) * x + rng.normal(0.0, 0.2 + 0.1 * truth)
+    with pm.Model() as model:
+        z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", n_states=15), length=truth.size)
+        intercept, slope = pm.Normal("a", 0.0, 2.0, shape=15), pm.Normal("b", 0.0, 2.0, shape=15)
+        sigma = pm.HalfNormal("sigma", 1.0, shape=15)
+        pm.Normal("y", intercept[z] + slope[z] * x, sigma[z], observed=y)
+    return Problem(model, truth)
+
+
 DATA = {
     "mocap": mocap,
     "hippocampus": hippocampus,
@@ -153,6 +179,8 @@ DATA = {
     "letters": letters,
     "alternation": alternation,
     "stays": stays,
+    "scales": scales,
+    "regression": regression,
 }
 
 

@@ -347,8 +347,7 @@ def test_kappa_that_is_given():
 @pytest.mark.parametrize(
     "declare",
     [
-        families.normal_mean_scale,  # a scale per state is left
-        families.normal_variance,
+        families.normal_variance,  # means and variances of two columns
         families.poisson_broadcast,  # one rate for two columns
     ],
 )

@@ -19,7 +19,7 @@ from pymc_dshdp.graph.walks import concrete_shape, has_op
 from pymc_dshdp.likelihood.completed import completed
 from pymc_dshdp.likelihood.families import Likelihood
 
-__all__ = ["ConjugateTerm", "NotConjugate", "find_conjugate"]
+__all__ = ["ConjugateTerm", "NotConjugate", "find_conjugate", "named_if_singular"]
 
 
 class NotConjugate(Exception):
@@ -203,6 +203,20 @@ class Match:
                 raise NotConjugate(f"{other.name!r} also depends on {theta.name!r}")
 
 
+@contextmanager
+def named_if_singular(values, likelihood):
+    """Raise ``SamplingError`` with the names where scales are 0 or matrices singular."""
+    try:
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            yield
+    except np.linalg.LinAlgError:
+        raise SamplingError(
+            f"{[v.name for v in values]} cannot be drawn given {likelihood!r}: "
+            "a scale parameter has collapsed to 0, or a covariance is singular; give it a "
+            "prior that keeps away from that"
+        ) from None
+
+
 class ConjugateTerm:
     """The exact conditional of the variables of one match.
 
@@ -279,18 +293,9 @@ class ConjugateTerm:
         full = np.broadcast_to(array, self._prior_shape + array.shape[len(self._prior_shape) :])
         return full.reshape(full.shape[0], self._n_own, *full.shape[len(self._own_shape) :])
 
-    @contextmanager
     def named_if_singular(self):
         """Raise ``SamplingError`` with the names where scales are 0 or matrices singular."""
-        try:
-            with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-                yield
-        except np.linalg.LinAlgError:
-            raise SamplingError(
-                f"{[v.name for v in self.values]} cannot be drawn given {self._likelihood.name!r}: "
-                "a scale parameter has collapsed to 0, or a covariance is singular; give it a "
-                "prior that keeps away from that"
-            ) from None
+        return named_if_singular(self.values, self._likelihood.name)
 
     def draw(self, point, rng):
         """Draw the variables of all states given everything else; new values by name."""

@@ -1,9 +1,43 @@
 """Marginal likelihoods of sets of times, parameters integrated out, as proposals need them."""
 
-__all__ = ["Marginals"]
+import numpy as np
+
+__all__ = ["Marginals", "NothingKept"]
 
 
-class Marginals:
+class NothingKept:
+    """Marginals out of which all that differs by state is integrated.
+
+    Parameters
+    ----------
+    n_states : int
+
+    Attributes
+    ----------
+    kept : ndarray of shape (L, R)
+        What is drawn with a division of times, and not integrated out of it: R = 0 numbers here.
+    """
+
+    def __init__(self, n_states):
+        self.kept = np.empty((n_states, 0))
+
+    def draw_kept(self, rng, moments, slots):
+        """Draw what is kept for each of K states: (values, log weights), (K, R) and (K,).
+
+        A weight is the density of data and values over that of the draw, over the evidence.
+        """
+        return self.kept[slots], np.zeros(len(slots))
+
+    def log_weights(self, moments, slots, kept):
+        """Log weights of given values."""
+        return np.zeros(len(slots))
+
+    def draw_empty(self, rng):
+        """Draw what is kept for a state without data: (R,)."""
+        return self.kept[0]
+
+
+class Marginals(NothingKept):
     """What a family says of sets of times, at one point.
 
     Parameters
@@ -19,6 +53,7 @@ class Marginals:
     """
 
     def __init__(self, family, data, prior, others):
+        super().__init__(len(prior[0]))
         self.family, self.data = family, data
         self._prior, self._others = prior, others
 

@@ -187,6 +187,8 @@ class RegressionMatch:
     likelihood, z : TensorVariable
     source : TensorVariable or None
         Where the likelihood's value is, if it has missing parts (see ``completed.py``).
+    terms : set of TensorVariable
+        The likelihood as the model has it: itself, or its observed and missing parts.
     n_states : int
     mean, linear : TensorVariable
         Graphs of the mean, or the logit, and its linear part, in values and ``rows``.
@@ -201,6 +203,7 @@ class RegressionMatch:
     def __init__(self, model, variables, likelihood, z, whole=None):
         self.variables, self.likelihood, self.z = variables, likelihood, z
         self.source = None if whole is None else whole.joined
+        self.terms = {likelihood} if whole is None else set(whole.parts)
         self.n_states = n_states_of(z)
         mean, others = _predictor(likelihood)
         if not has_op(likelihood, NormalRV) and depends_on_random_variables(others):

@@ -6,6 +6,7 @@ from pytensor.graph.traversal import ancestors
 from pymc_dshdp.kernels.predictive import Table, include_path
 from pymc_dshdp.likelihood.conjugate import ConjugateTerm, NotConjugate, find_conjugate
 from pymc_dshdp.likelihood.marginals import Marginals
+from pymc_dshdp.likelihood.regression_evidence import find_regression_evidence
 from pymc_dshdp.likelihood.table import terms_involving
 
 __all__ = ["CollapsedEmission", "KeptEmission", "find_collapsed", "find_complete"]
@@ -97,6 +98,10 @@ class CollapsedEmission(ConjugateTerm):
             marginals, L = self.marginals(point), self._likelihood.n_states
             return marginals.evidence(marginals.moments(states, L), slice(None))
 
+    def kept_values(self, point, kept):
+        """Values, by name, of what was drawn with a division of times: nothing is."""
+        return {}
+
     def log_constant(self, point):
         """Terms of the log-density that the evidence leaves out."""
         return self._family.log_constant(self._likelihood.data(point))
@@ -136,9 +141,16 @@ def find_complete(model, z):
     """Find the emission of z if its parameters are all that tells the states apart.
 
     As ``find_collapsed``; missing observations are among the data, at their present values.
+    It may be a regression, too.
+
+    Returns
+    -------
+    CollapsedEmission, RegressionEvidence or None
     """
     emission = _find(model, z, "log_evidence")
-    return emission if emission is not None and emission.complete else None
+    if emission is not None and emission.complete:
+        return emission
+    return find_regression_evidence(model, z)
 
 
 def _find(model, z, method):

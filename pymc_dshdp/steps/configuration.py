@@ -86,7 +86,8 @@ class Configuration:
         self.n_states = len(path.pinned)
         moments = marginals.moments(path.states, self.n_states)
         self.moments = [np.array(x) for x in moments]  # may be broadcast
-        self.evidence = marginals.evidence(self.moments, slice(None))
+        self.evidence = marginals.evidence(self.moments, np.arange(self.n_states))
+        self.kept = marginals.kept.copy()
 
     def propose(self, rng, always=False):
         """Make one proposal; the kind of the move if it was accepted, otherwise "".
@@ -115,11 +116,13 @@ class Configuration:
         proposal = Proposal(True, i, j, *slots, times, sides, empty.size)
         weighing = weigh(rng, path, self.prior, proposal)
         log_partner = self._log_partner(self._partners(a), moments, apart, a)
+        kept, log_weights = self.marginals.draw_kept(rng, moments, slots)
         log_ratio = weighing.log_ratio + log_choices(proposal) + log_partner - log_q
         log_ratio += apart.sum() - self.evidence[a]
+        log_ratio += log_weights.sum() - self._log_weights(slots[:1]).sum()
         if not -level < log_ratio:
             return False
-        self.accept(proposal, weighing, moments, apart)
+        self.accept(proposal, weighing, moments, apart, kept)
         return True
 
     def _merge(self, rng, i, beginning, level):
@@ -137,9 +140,11 @@ class Configuration:
         weighing = weigh(rng, path, self.prior, proposal)
         log_ratio = weighing.log_ratio + log_choices(proposal) + partner.log_probability - log_q
         log_ratio += self.evidence[slots].sum() - partner.evidence
+        kept, log_weights = self.merged(rng, partner.moments, slots)
+        log_ratio += self._log_weights(slots).sum() - log_weights.sum()
         if not -level < -log_ratio:
             return False
-        self.accept(proposal, weighing, partner.moments, (partner.evidence, 0.0))
+        self.accept(proposal, weighing, partner.moments, (partner.evidence, 0.0), kept)
         return True
 
     def _resplit(self, rng, i, beginning, level):
@@ -162,9 +167,11 @@ class Configuration:
         log_ratio += self._log_partner(others, moments, apart, a) - partner.log_probability
         log_ratio += log_anchor_probability(times[sides == 1], i, j)
         log_ratio -= log_anchor_probability(times[before == 1], i, j)
+        kept, log_weights = self.marginals.draw_kept(rng, moments, slots)
+        log_ratio += log_weights.sum() - self._log_weights(slots).sum()
         if not -level < log_ratio:
             return False
-        self.accept(proposal, weighing, moments, apart)
+        self.accept(proposal, weighing, moments, apart, kept)
         return True
 
     def launch(self, rng, among, times, anchors, slots, beginning):
@@ -268,10 +275,21 @@ class Configuration:
         gains = whole - np.append(self.evidence[others], apart[1])
         return np.log(partner_probabilities(gains)[-1])
 
-    def accept(self, proposal, weighing, moments, evidence):
+    def merged(self, rng, moments, slots):
+        """Draw what is kept for a, with all times, and b, with none; log weight of the former."""
+        kept, log_weight = self.marginals.draw_kept(rng, moments, slots[:1])
+        return np.stack([kept[0], self.marginals.draw_empty(rng)]), log_weight
+
+    def _log_weights(self, slots):
+        """Log weights of what is kept now; see ``Marginals.draw_kept``."""
+        moments = [x[slots] for x in self.moments]
+        return self.marginals.log_weights(moments, slots, self.kept[slots])
+
+    def accept(self, proposal, weighing, moments, evidence, kept):
         """Make the proposal the configuration."""
         accept(self.path, proposal, weighing)
-        for kept, new in zip(self.moments, moments, strict=True):
-            kept[proposal.a] = new[0]
-            kept[proposal.b] = new[1] if proposal.split else 0.0
+        self.kept[[proposal.a, proposal.b]] = kept
+        for old, new in zip(self.moments, moments, strict=True):
+            old[proposal.a] = new[0]
+            old[proposal.b] = new[1] if proposal.split else 0.0
         self.evidence[[proposal.a, proposal.b]] = evidence

@@ -62,7 +62,8 @@ def merge_all(now, rng):
         pooled, whole = now.together(states[x], states[y : y + 1])
         proposal = Proposal(False, times[0], times[0], *slots, times, sides, 0)
         weighing = weigh(rng, now.path, now.prior, proposal)
-        now.accept(proposal, weighing, pooled, (whole[0], 0.0))
+        kept, _ = now.merged(rng, pooled, slots)
+        now.accept(proposal, weighing, pooled, (whole[0], 0.0), kept)
         compare(x)
         states = np.delete(states, y)
         gains = np.delete(np.delete(gains, y, 0), y, 1)
@@ -83,7 +84,8 @@ def split_if_better(now, rng):
     weighing = weigh(rng, now.path, now.prior, proposal)
     if not weighing.log_ratio + apart.sum() - now.evidence[a] - log_q > 0.0:
         return False
-    now.accept(proposal, weighing, moments, apart)
+    kept, _ = now.marginals.draw_kept(rng, moments, slots)
+    now.accept(proposal, weighing, moments, apart, kept)
     return True
 
 
@@ -102,7 +104,8 @@ def resplit_if_better(now, rng):
     gain = weighing.log_ratio + apart.sum() - now.evidence[slots].sum()
     if not gain - log_q + now.log_division(times, before, slots) > 0.0:
         return False
-    now.accept(proposal, weighing, moments, apart)
+    kept, _ = now.marginals.draw_kept(rng, moments, slots)
+    now.accept(proposal, weighing, moments, apart, kept)
     return True
 
 

@@ -148,4 +148,5 @@ class SplitMerge:
         if kappa is not None:
             logit = drawn.kappa_logit.reshape(point[kappa.name].shape)
             point[kappa.name] = logit.astype(kappa.dtype, copy=False)
+        point = {**point, **emission.kept_values(point, now.kept)}
         return {**point, **emission.draw(point, rng)}

@@ -21,6 +21,7 @@ from pymc_dshdp.steps.conjugate import ConjugateStep
 from pymc_dshdp.steps.grid_rho import GridRhoStep
 from pymc_dshdp.steps.pilots import best_of_pilots, plan_of
 from pymc_dshdp.steps.prior_sampler import PriorSampler
+from pymc_dshdp.steps.slice_emission import SliceEmissionStep
 from pymc_dshdp.steps.split_merge import proposals_in_time
 from pymc_dshdp.transitions import find_transitions
 
@@ -251,7 +252,7 @@ class StatesStep(ChainStep):
                     stacklevel=2,
                 )
             return
-        exact = [step for step in steps if isinstance(step, ConjugateStep)]
+        exact = [step for step in steps if isinstance(step, ConjugateStep | SliceEmissionStep)]
         self._set_hold([self, *exact])
         self._beside = exact + [step for step in steps if isinstance(step, GridRhoStep)]
         for other in steps:

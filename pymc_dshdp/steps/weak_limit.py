@@ -65,10 +65,9 @@ class WeakLimitFFBS(StatesStep):
     accepted, all of these are drawn given the new states, kappa and the emission parameters too,
     which other steps own (see ``kernels.split_merge``). They take segmentations apart that no
     single draw of the path can leave. States of ``known`` times are left alone. Proposals are made
-    where emission parameters are all conjugate (the statistic ``log_joint`` is not NaN), for
-    priors with one states variable, but not for ``FixedTransitions``. While tuning, at four times,
-    states are also merged and split wherever that raises ``log_joint``, if tuning takes at least 50
-    iterations.
+    where the statistic ``log_joint`` is not NaN, for priors with one states variable, but not for
+    ``FixedTransitions``. While tuning, at four times, states are also merged and split wherever
+    that raises the evidence, if tuning takes at least 50 iterations.
 
     ``pm.sample()`` chooses this step by itself. The self-persistence variables belong to
     ``GridRhoStep``, emission parameters to PyMC's own steps.
@@ -114,17 +113,19 @@ class WeakLimitFFBS(StatesStep):
     log p(y, z | beta, alpha, rho) of the new states, with theta, the rows, kappa and w integrated
     out. The latter ranks modes: it does not grow with the number of states as the former does.
     Missing observations count at their present values. It is NaN where a parameter that differs
-    by state is not drawn from a conjugate conditional, serves several columns of the data, or the
-    states have several likelihoods, and where kappa is neither constant nor the prior's own.
+    by state is not drawn from a conjugate conditional, nor the scale of a linear regression (whose
+    prior, the same for all states, is integrated by quadrature), serves several columns of the
+    data, or the states have several likelihoods, and where kappa is neither constant nor the
+    prior's own.
     ``piloted`` says whether the start was chosen by pilots.
     ``proposals`` counts the splits, merges and resplits proposed (the times of two states divided
     anew), ``splits``, ``merges`` and ``resplits`` those accepted.
 
     Starting path: with tuning, states are held at their starting path for the first iterations,
     while everything else adapts to it: one where all parameters of the likelihood are known or
-    drawn by ``ConjugateStep``, else 50. The path is ``initvals["z"]`` or the
-    ``initial_states`` of ``HiddenStates`` if given; the default is a k-means segmentation of the
-    observed data with the chain's generator (see ``steps/starting.py``). This touches the
+    drawn by ``ConjugateStep`` or ``SliceEmissionStep``, else 50. The path is ``initvals["z"]`` or
+    the ``initial_states`` of ``HiddenStates`` if given; the default is a k-means segmentation of
+    the observed data with the chain's generator (see ``steps/starting.py``). This touches the
     tuning phase only.
 
     When all L states were occupied in more than 1% of at least 100 draws, the statistic

@@ -133,6 +133,7 @@ BESIDE = [
     Combination("ds", "stick-breaking", "direct-kept", "normal-scale", "ragged"),
     Combination("hdp", "weak-limit", "ffbs", "negative-binomial", "ragged"),
     Combination("fixed", "given", "ffbs", "regression", "one"),
+    Combination("ds", "weak-limit", "ffbs", "regression", "one"),
     Combination("fixed", "given", "ffbs", "logistic", "one"),
     Combination("ds", "weak-limit", "direct-kept", "logistic", "one"),
     Combination("fixed", "given", "ffbs", "student", "ragged"),

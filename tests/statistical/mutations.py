@@ -461,6 +461,12 @@ MUTATIONS = {
         PATHS,
         25_600,
     ),
+    "merge-forgets-weights": Mutation(
+        "a merge without the weights of the scales that are kept",
+        "steps/configuration.py",
+        (("        log_ratio += self._log_weights(slots).sum() - log_weights.sum()\n", ""),),
+        "tests/kernels/test_scale_integral.py::test_weights_are_in_every_ratio",
+    ),
     "launch-sees-division": Mutation(
         "the launch looks at the division that there is",
         "steps/configuration.py",

@@ -22,6 +22,7 @@ SPLIT_AND_MERGED = [
     "ds/stick-breaking/ffbs/normal-mean/ragged",
     "sticky/weak-limit/ffbs/mvnormal/one",
     "hdp/weak-limit/ffbs/autoregression/one",
+    "ds/weak-limit/ffbs/regression/one",
 ]
 
 

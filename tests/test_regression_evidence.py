@@ -1,0 +1,167 @@
+"""Regressions as users write them: which are integrated out, and that the number is right."""
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytest
+from models import python_graphs
+from scipy import integrate, stats
+
+import pymc_dshdp as dshdp
+from pymc_dshdp.steps.collapsed import find_complete
+
+T, L = 12, 3
+
+
+@pytest.fixture(scope="module", autouse=True)
+def python_mode():
+    """Graphs need no compiling here; the kernels stay compiled."""
+    with pytest.MonkeyPatch.context() as patch:
+        python_graphs(patch)
+        with pytensor.config.change_flags(mode="FAST_COMPILE"):
+            yield
+
+
+X = np.cos(np.arange(T))
+Y = np.sin(3.0 * np.arange(T)) + np.arange(T) / 6.0
+PATH = np.array([0, 0, 0, 1, 1, 0, 0, 1, 1, 1, 0, 0])
+ONES = np.ones((T, 1))
+LINE = np.column_stack([np.ones(T), X])
+
+
+def scale_of_each_state(z):
+    mean, sigma = pm.Normal("mean", 0.5, 2.0, shape=L), pm.HalfNormal("sigma", 1.5, shape=L)
+    pm.Normal("y", mean[z], sigma[z], observed=Y)
+
+
+def line(z):
+    a, b = pm.Normal("a", 0.5, 2.0, shape=L), pm.Normal("b", -0.5, 1.0, shape=L)
+    sigma = pm.Exponential("sigma", 2.0, shape=L)
+    pm.Normal("y", a[z] + b[z] * X, sigma[z], observed=Y)
+
+
+def variance(z):
+    mean, v = pm.Normal("mean", 0.5, 2.0, shape=L), pm.InverseGamma("v", 2.0, 1.0, shape=L)
+    pm.Normal("y", mean[z], pm.math.sqrt(v[z]), observed=Y)
+
+
+def precision(z):
+    mean, tau = pm.Normal("mean", 0.5, 2.0, shape=L), pm.Gamma("tau", 2.0, 1.5, shape=L)
+    pm.Normal("y", mean[z], tau=tau[z], observed=Y)
+
+
+def shared(z):
+    a, b = pm.Normal("a", 0.5, 2.0, shape=L), pm.Normal("b", -0.5, 1.0, shape=L)
+    sigma = pm.HalfNormal("sigma", 1.5)
+    pm.Normal("y", a[z] + b[z] * X, sigma, observed=Y)
+
+
+def by_time(z):
+    b = pm.Normal("b", -0.5, 1.0, shape=L)
+    pm.Normal("y", 0.3 + b[z] * X, 0.5 + X**2, observed=Y)
+
+
+def density(times, design, mean, spread, offset, sigma):
+    """Density of some of the data, coefficients integrated out."""
+    x, noise = design[times], np.broadcast_to(sigma, T)[times]
+    cov = (x * np.square(spread)) @ x.T + np.diag(noise**2)
+    return stats.multivariate_normal.pdf(Y[times], offset + x @ mean, cov)
+
+
+def integrated(times, design, mean, spread, prior, root):
+    """The same with the scale integrated out: ``root`` makes it of the prior's variable."""
+    return integrate.quad(
+        lambda v: density(times, design, mean, spread, 0.0, root(v)) * prior.pdf(v), 0.0, np.inf
+    )[0]
+
+
+LEVEL, SLOPE = ([0.5], [2.0]), ([0.5, -0.5], [2.0, 1.0])
+FORMS = {
+    scale_of_each_state: lambda t: integrated(
+        t, ONES, *LEVEL, stats.halfnorm(scale=1.5), lambda v: v
+    ),
+    line: lambda t: integrated(t, LINE, *SLOPE, stats.expon(scale=0.5), lambda v: v),
+    variance: lambda t: integrated(t, ONES, *LEVEL, stats.invgamma(2.0), np.sqrt),
+    precision: lambda t: integrated(
+        t, ONES, *LEVEL, stats.gamma(2.0, scale=1 / 1.5), lambda v: v**-0.5
+    ),
+    shared: lambda t: density(t, LINE, *SLOPE, 0.0, 0.9),
+    by_time: lambda t: density(t, X[:, None], [-0.5], [1.0], 0.3, 0.5 + X**2),
+}
+
+
+def model_of(declare):
+    with pm.Model() as model:
+        z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", n_states=L), length=T)
+        declare(z)
+    return model
+
+
+@pytest.mark.parametrize("declare", FORMS)
+def test_evidence(declare):
+    """Fails if the Jacobian of a power, or the prior's mean, is left out."""
+    model = model_of(declare)
+    point = model.initial_point()
+    if "sigma_log__" in point:
+        point["sigma_log__"] = np.full(np.shape(point["sigma_log__"]), np.log(0.9))
+    found = find_complete(model, model["z"]).evidence(point, PATH)
+    expected = [np.log(FORMS[declare](PATH == k)) for k in (0, 1)] + [0.0]
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def differing_priors(z):
+    mean = pm.Normal("mean", 0.0, 2.0, shape=L)
+    sigma = pm.HalfNormal("sigma", np.array([1.0, 2.0, 3.0]), shape=L)
+    pm.Normal("y", mean[z], sigma[z], observed=Y)
+
+
+def another_mean(z):
+    b, c = pm.Normal("b", shape=L), pm.HalfNormal("c", shape=L)
+    pm.Normal("y", b[z] + c[z] * X, 1.0, observed=Y)
+
+
+def two_likelihoods(z):
+    b = pm.Normal("b", shape=L)
+    pm.Normal("y", b[z] * X, 1.0, observed=Y)
+    pm.Normal("x", 2.0 * z, 1.0, observed=Y)
+
+
+def scale_in_two_places(z):
+    b, sigma = pm.Normal("b", shape=L), pm.HalfNormal("sigma", shape=L)
+    pm.Normal("y", b[z] * X, sigma[z], observed=Y)
+    pm.Normal("x", 0.0, sigma[0], observed=1.0)
+
+
+@pytest.mark.parametrize(
+    "declare", [differing_priors, another_mean, two_likelihoods, scale_in_two_places]
+)
+def test_what_is_left_to_differ_is_not_integrated_out(declare):
+    model = model_of(declare)
+    assert find_complete(model, model["z"]) is None
+
+
+@pytest.mark.slow
+def test_chains_arrive_and_scales_follow_the_states():
+    """Bare ``pm.sample``: pilots and moves are on, and a scale is that of its state."""
+    rng = np.random.default_rng(3)
+    truth = np.repeat(np.arange(8) % 2, 25)
+    x = rng.normal(size=truth.size)
+    y = np.where(truth, 2.0, -1.0) * x + np.where(truth, 0.2, 1.0) * rng.normal(size=truth.size)
+    with pm.Model():
+        z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", n_states=5), length=truth.size)
+        slope, sigma = pm.Normal("slope", 0.0, 3.0, shape=5), pm.HalfNormal("sigma", 1.0, shape=5)
+        pm.Normal("y", slope[z] * x, sigma[z], observed=y)
+        idata = pm.sample(
+            100, tune=130, chains=1, random_seed=1, progressbar=False,
+            compute_convergence_checks=False,
+        )  # fmt: skip
+    stats = idata["sample_stats"]
+    assert stats["piloted"].all()
+    assert np.isfinite(stats["log_joint"]).all()
+    assert stats["proposals"].sum() > 0
+    path = idata["posterior"]["z"].values[0]
+    assert dshdp.hamming_distance(path[-1], truth) < 0.15
+    for name, values in (("slope", (-1.0, 2.0)), ("sigma", (1.0, 0.2))):
+        found = np.take_along_axis(idata["posterior"][name].values[0], path, axis=1).mean(axis=0)
+        for k, value in enumerate(values):
+            assert found[truth == k].mean() == pytest.approx(value, abs=0.2)
