@@ -161,7 +161,6 @@ SUBSET = [
     Combination("ds", "stick-breaking", "ffbs", "normal-mean", "ragged"),
     Combination("ds", "stick-breaking", "direct-kept", "normal-variance", "one"),
     Combination("sticky", "weak-limit", "ffbs", "mvnormal", "one"),
-    Combination("sticky", "weak-limit", "direct-collapsed", "poisson", "one"),
     Combination("sticky", "stick-breaking", "direct-collapsed", "exponential", "one"),
     Combination("hdp", "weak-limit", "direct-collapsed", "multinomial", "ragged"),
     Combination("fixed", "given", "ffbs", "binomial", "ragged"),
