@@ -50,6 +50,11 @@ def precision(z):
     pm.Normal("y", mean[z], tau=tau[z], observed=Y)
 
 
+def bounded(z):
+    mean, sigma = pm.Normal("mean", 0.5, 2.0, shape=L), pm.Uniform("sigma", 0.0, 4.0, shape=L)
+    pm.Normal("y", mean[z], sigma[z], observed=Y)
+
+
 def shared(z):
     a, b = pm.Normal("a", 0.5, 2.0, shape=L), pm.Normal("b", -0.5, 1.0, shape=L)
     sigma = pm.HalfNormal("sigma", 1.5)
@@ -85,6 +90,7 @@ FORMS = {
     precision: lambda t: integrated(
         t, ONES, *LEVEL, stats.gamma(2.0, scale=1 / 1.5), lambda v: v**-0.5
     ),
+    bounded: lambda t: integrated(t, ONES, *LEVEL, stats.uniform(0.0, 4.0), lambda v: v),
     shared: lambda t: density(t, LINE, *SLOPE, 0.0, 0.9),
     by_time: lambda t: density(t, X[:, None], [-0.5], [1.0], 0.3, 0.5 + X**2),
 }
@@ -99,14 +105,17 @@ def model_of(declare):
 
 @pytest.mark.parametrize("declare", FORMS)
 def test_evidence(declare):
-    """Fails if the Jacobian of a power, or the prior's mean, is left out."""
+    """Fails if the Jacobian of a power, or the prior's mean, is left out.
+
+    Where the prior's density jumps, quadrature knows the evidence less well; moves are exact.
+    """
     model = model_of(declare)
     point = model.initial_point()
     if "sigma_log__" in point:
         point["sigma_log__"] = np.full(np.shape(point["sigma_log__"]), np.log(0.9))
     found = find_complete(model, model["z"]).evidence(point, PATH)
     expected = [np.log(FORMS[declare](PATH == k)) for k in (0, 1)] + [0.0]
-    np.testing.assert_allclose(found, expected, atol=1e-6)
+    np.testing.assert_allclose(found, expected, atol=1e-2 if declare is bounded else 1e-6)
 
 
 def differing_priors(z):
@@ -132,8 +141,14 @@ def scale_in_two_places(z):
     pm.Normal("x", 0.0, sigma[0], observed=1.0)
 
 
+def size_of_a_number(z):
+    b, s = pm.Normal("b", shape=L), pm.Normal("s", 1.0, 1.0, shape=L)
+    pm.Normal("y", b[z] * X, pm.math.abs(s[z]), observed=Y)
+
+
 @pytest.mark.parametrize(
-    "declare", [differing_priors, another_mean, two_likelihoods, scale_in_two_places]
+    "declare",
+    [differing_priors, another_mean, two_likelihoods, scale_in_two_places, size_of_a_number],
 )
 def test_what_is_left_to_differ_is_not_integrated_out(declare):
     model = model_of(declare)

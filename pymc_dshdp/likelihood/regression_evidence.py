@@ -3,6 +3,7 @@
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
+from pymc.logprob.transforms import IntervalTransform, LogOddsTransform, LogTransform
 from pytensor.graph.basic import Constant
 from pytensor.graph.replace import vectorize_graph
 from pytensor.scalar.basic import Abs, Mul, Pow, Reciprocal, Sign, Sqrt
@@ -64,12 +65,23 @@ def _scale_of_each_state(model, match):
         or not set(dependents(model, theta)) <= match.terms
         or any(p.type.shape not in ((), (1,)) for p in theta.owner.op.dist_params(theta.owner))
         or not has_own_transform(model, theta, np.empty(match.n_states))
+        or not _is_positive(model, theta)
     ):
         return None
     try:
         return Scale(model, theta, exponent)
     except NotImplementedError:
         return None
+
+
+def _is_positive(model, theta):
+    """Whether the transform of a variable shows that it is positive."""
+    transform = model.rvs_to_transforms[theta]
+    if isinstance(transform, IntervalTransform):
+        lower = transform.args_fn(*theta.owner.inputs)[0]
+        lower = None if lower is None else _constant(pt.as_tensor(lower))
+        return lower is not None and lower >= 0.0
+    return isinstance(transform, LogTransform | LogOddsTransform)
 
 
 def _power(node, z):
