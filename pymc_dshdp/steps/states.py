@@ -27,7 +27,8 @@ from pymc_dshdp.transitions import find_transitions
 
 __all__ = ["HELD_ITERATIONS", "StatesStep", "StatesStepState"]
 
-HELD_ITERATIONS = 50
+HELD_ITERATIONS = 50  # where not all that a likelihood depends on is drawn given the states
+HELD_SLICED = 10  # where all is, some of it by slice sampling
 FULL_SHARE = 0.01
 FULL_DRAWS = 100
 PLAIN = 4  # one chain in so many starts plainly
@@ -132,7 +133,7 @@ class StatesStep(ChainStep):
         One chain in four keeps a plain start, so that it means something if they agree.
         """
         plan = plan_of(self.n_tune)
-        able = self.hold == 1 and all(
+        able = self.hold < HELD_ITERATIONS and all(
             prior.joint.available and prior.starts_from_data(point) for prior in self._priors
         )
         if self.pilots and plan is not None and able and not self.plain:
@@ -236,7 +237,10 @@ class StatesStep(ChainStep):
         if not any(prior.paths.values for prior in self._priors):
             self.hold = 0
             return
-        self.hold = 1 if self._emission_values <= drawn else HELD_ITERATIONS
+        sliced = [v.name for s in exact if isinstance(s, SliceEmissionStep) for v in s.vars]
+        self.hold = 1 if self._emission_values.isdisjoint(sliced) else HELD_SLICED
+        if not self._emission_values <= drawn:
+            self.hold = HELD_ITERATIONS
 
     def _begin_chain(self, steps, tune):
         self.n_tune = tune

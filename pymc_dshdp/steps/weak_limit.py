@@ -123,10 +123,10 @@ class WeakLimitFFBS(StatesStep):
 
     Starting path: with tuning, states are held at their starting path for the first iterations,
     while everything else adapts to it: one where all parameters of the likelihood are known or
-    drawn by ``ConjugateStep`` or ``SliceEmissionStep``, else 50. The path is ``initvals["z"]`` or
-    the ``initial_states`` of ``HiddenStates`` if given; the default is a k-means segmentation of
-    the observed data with the chain's generator (see ``steps/starting.py``). This touches the
-    tuning phase only.
+    drawn by ``ConjugateStep``, 10 where ``SliceEmissionStep`` draws some, else 50. The path is
+    ``initvals["z"]`` or the ``initial_states`` of ``HiddenStates`` if given; the default is a
+    k-means segmentation of the observed data with the chain's generator (see
+    ``steps/starting.py``). This touches the tuning phase only.
 
     When all L states were occupied in more than 1% of at least 100 draws, the statistic
     ``warning`` says, once per chain, to raise the number of states.
