@@ -351,11 +351,8 @@ def _refuse_other_sizes(terms, z, n_states):
 
 
 def _compiled(outputs, path):
-    inputs = [
-        v
-        for v in explicit_graph_inputs(outputs)
-        if v is not path and not isinstance(v, (Constant, SharedVariable))
-    ]
+    found, known = explicit_graph_inputs(outputs), (Constant, SharedVariable)
+    inputs = [v for v in found if v is not path and not isinstance(v, known)]
     function = compile_pymc([path, *inputs], outputs, mode="NUMBA", on_unused_input="ignore")
     return quiet_at_first(function), [v.name for v in inputs]
 

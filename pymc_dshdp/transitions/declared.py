@@ -320,12 +320,10 @@ class RowsPrior(TransitionPrior):
             )
 
     def _checked_kappa(self, kappa):
-        where, L = f"{self.name}: kappa", self.n_states
-        own = (*self.by_group[1], L)
+        where, L, own = f"{self.name}: kappa", self.n_states, (*self.by_group[1], self.n_states)
         shapes = f"({L},), or (T, {L}) to vary with time" if self.groups is None else f"{own}"
         if isinstance(kappa, LogisticPersistence):
-            kappa.checked_for(self)
-            return kappa
+            return kappa.checked_for(self)
         shape_error = f"{where} must be a scalar or have shape {shapes}; received "
         if not isinstance(kappa, Variable):
             kappa = np.asarray(kappa, dtype="float64")
@@ -334,8 +332,7 @@ class RowsPrior(TransitionPrior):
                 raise ValueError(f"{shape_error}shape {kappa.shape}")
             if not np.all((kappa >= 0.0) & (kappa < 1.0)):
                 raise ValueError(f"{where} must be in [0, 1), received {kappa}")
-            full = kappa if kappa.ndim else np.full(own, kappa)
-            return pt.constant(full.copy(), dtype="floatX")
+            return pt.constant(np.broadcast_to(kappa, kappa.shape or own).copy(), dtype="floatX")
         if kappa.type.ndim == 0:
             return pt.full(own, kappa)
         expected = own if self.groups is not None else (None,) * (kappa.type.ndim - 1) + (L,)
@@ -399,6 +396,5 @@ class RowsPrior(TransitionPrior):
             default_transform=None,
         )
         tag(self.pi_init, self.name, "pi_init")
-        rho1, rho2 = self.rho or (None, None)
         self.recorded |= {role: getattr(self, role, None) for role in ROLES}
-        self.recorded |= {"rho1": rho1, "rho2": rho2}
+        self.recorded["rho1"], self.recorded["rho2"] = self.rho or (None, None)

@@ -129,8 +129,8 @@ class LogisticPersistence:
             )
         return given
 
-    def checked_for(self, prior) -> None:
-        """Raise if the coefficients cannot be those of a prior; the model is left as it is."""
+    def checked_for(self, prior) -> "LogisticPersistence":
+        """Raise if the coefficients cannot be those of a prior, or else return this."""
         where, p = f"{prior.name}: kappa=LogisticPersistence", self.n_coefficients
         if prior.groups is not None:
             raise ValueError(
@@ -157,6 +157,7 @@ class LogisticPersistence:
                     f"{where} has {what} of shape {shape} for {prior.n_states} states; give it the "
                     f"shape {(prior.n_states, p)}"
                 )
+        return self
 
     def declared_in(self, prior) -> tuple[Any, Any]:
         """Declare the coefficients as part of a prior: (kappa, coefficients)."""
