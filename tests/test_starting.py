@@ -3,7 +3,7 @@
 import numpy as np
 import pymc as pm
 import pytest
-from models import python_graphs
+from models import fixed_model, posterior, python_graphs, sample
 
 import pymc_dshdp as dshdp
 
@@ -68,3 +68,16 @@ def test_a_constant_path_is_kept(states):
         assert not prior.starts_from_data(given)
         np.testing.assert_array_equal(prior.start(given, np.random.default_rng(0))["z"], state)
     assert prior.starts_from_data(model.initial_point())
+
+
+def test_a_path_that_is_the_sign_by_chance():
+    """It starts the chain as none does: every draw is the same, and from the right posterior."""
+    model = fixed_model()
+    sign = model.initial_point()["z"]
+    assert set(sign) == {1, 2}
+    given, none = (
+        posterior(sample(model, chains=1, draws=5, tune=5, initvals=initvals))
+        for initvals in ({"z": sign.copy()}, None)
+    )
+    for name, draws in none.items():
+        np.testing.assert_array_equal(given[name], draws)

@@ -21,11 +21,17 @@ from pymc_dshdp.kernels.simd import (
     scale_to,
     weigh,
 )
-from pymc_dshdp.kernels.underflow import begin_to_watch, weigh_and_watch, weigh_reachable
+from pymc_dshdp.kernels.underflow import (
+    begin_to_watch,
+    weigh_and_follow,
+    weigh_and_watch,
+    weigh_reachable,
+)
 
 SMALLEST_NORMALISER = 1e-280
 HEADROOM = 2.0**60  # by which products of rows that are not scaled yet are kept from underflow
-CALM, SETTLED = -900, -1000  # powers of two
+CALM, SETTLED = -700, -1000  # powers of two
+CLOSE = 2.0**-400
 WATCHING = np.iinfo(np.int64).max
 LN2 = math.log(2.0)
 ONE_TILE = 20  # columns up to which one row at a time is faster than four
@@ -119,9 +125,11 @@ def filter_rows(
     in all, paths that have hardly any mass. A sequence in which it exceeds 2^-64 is filtered
     again by logarithms, as is one in which an observation seems impossible. The posterior
     probability of all paths that are lost is below 2^-64 for each time point; so rows, samples
-    and smoothed probabilities are right to rounding. While d is below 2^-900 no one looks where
-    it is: d_t(k) <= d_t and, since r_t <= 1 and no sum of successive e exceeds 1,
-    d_t <= 2^(1 - e_{s+1} - ... - e_t) (d_s + 2^-1018 L (t - s)), which the sum of e tells.
+    and smoothed probabilities are right to rounding. As sum_k q_k may exceed 1, the bound may grow
+    without data that favour such paths; so from d = 2^-400 on c_t(k) = sum_j d_{t-1}(j) P_tjk.
+    While d is below 2^-700 no one looks where it is: d_t(k) <= d_t and, since r_t <= 1 and no sum
+    of successive e exceeds 1, d_t <= 2^(1 - e_{s+1} - ... - e_t) (d_s + 2^-1018 L (t - s)), which
+    the sum of e tells.
 
     Parameters
     ----------
@@ -264,9 +272,14 @@ def filter_rows(
                     normaliser, n_positive = weigh(
                         predicted, lane, scale, weights, lane, current, lane
                     )
-                else:
+                elif bound <= CLOSE:
                     normaliser, n_positive, gone = weigh_and_watch(
                         predicted, lane, scale, weights, current, most, power, bound, astray
+                    )
+                else:
+                    P = pi_bar[index[t] if indexed else 0], fixed_stay, fixed_leave
+                    normaliser, n_positive, gone = weigh_and_follow(
+                        predicted, lane, scale, weights, current, P, kappa, t, power, bound, astray
                     )
                 if SMALLEST_NORMALISER <= normaliser < np.inf:
                     e, power = binary_exponent(normaliser)

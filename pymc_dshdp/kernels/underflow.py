@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numba import njit
 
-from pymc_dshdp.kernels.chain import exact_stay_and_leave
+from pymc_dshdp.kernels.chain import exact_stay_and_leave, stay_and_leave
 from pymc_dshdp.kernels.simd import LOST, NEGLIGIBLE, weigh, weigh_in_doubt
 
 FEW = 8  # times for each matrix from which on the largest entries of all are found
@@ -64,11 +64,13 @@ def begin_to_watch(transitions, kappa, most, bound, astray, lane):
     most[:] = 0.0
     for g in range(G):
         for j in range(L):
-            for k in range(L):
-                p, row = leave[j] * pi_bar[g, j, k], 1
-                if j == k:
-                    p, row = min(stay[k] + p, 1.0), 0
-                most[row, k] = max(most[row, k], p)
+            here = min(stay[j] + leave[j] * pi_bar[g, j, j], 1.0)
+            most[0, j] = max(most[0, j], here)
+            from_others = most[1, j]
+            for k in range(L):  # without exceptions, so that it is done by vectors
+                p = leave[j] * pi_bar[g, j, k]
+                most[1, k] = p if p > most[1, k] else most[1, k]
+            most[1, j] = from_others
 
 
 @njit(cache=True, nogil=True)
@@ -78,3 +80,28 @@ def weigh_and_watch(predicted, lane, scale, weights, current, most, power, bound
         predicted, lane, scale, weights, lane, current, lane, most, power, bound, astray
     )
     return normaliser, positive, min(total, bound * largest + LOST * predicted.shape[1])
+
+
+@njit(cache=True, nogil=True)
+def weigh_and_follow(predicted, lane, scale, weights, current, P, kappa, t, power, bound, astray):
+    """As ``weigh_and_watch``, where what is lost in each state moves by the matrix itself.
+
+    ``P`` is pi_bar, kappa and 1 - kappa; the latter are 0 and 1 where ``kappa`` has a row for
+    each time.
+    """
+    pi_bar, stay, leave = P
+    L, columns = pi_bar.shape[0], predicted.shape[1]
+    if kappa is not None:
+        stay, leave = np.empty(L), np.empty(L)
+        stay_and_leave(kappa[t], stay, leave)
+    arriving = np.zeros(columns)
+    for j in range(L):
+        leaving = astray[lane, j] * leave[j]
+        for k in range(L):
+            arriving[k] += leaving * pi_bar[j, k]
+    for k in range(L):
+        arriving[k] += astray[lane, k] * stay[k]
+    astray[lane] = arriving
+    as_it_is = np.ones((2, columns))
+    as_it_is[1] = 0.0
+    return weigh_and_watch(predicted, lane, scale, weights, current, as_it_is, power, bound, astray)

@@ -288,6 +288,44 @@ def test_states_left_behind_that_fit_now_and_then():
     assert_allclose(found.log_marginal_likelihood[0], scores.sum(), rtol=1e-12)
 
 
+@pytest.mark.parametrize("form", ["constant", "varying", "indexed"])
+def test_states_left_behind_of_which_another_fits_each_time(form):
+    """One of those that were left is best at each time, but none leads to the next.
+
+    Fails if what is lost may go to each state with the largest probability that leads there. Where
+    each leads to all of them it does come back.
+    """
+    rng = np.random.default_rng(0)
+    T, n_states = 2000, 6
+    cycle = np.roll(np.eye(n_states - 1), 1, axis=1)
+    table = np.full((T, n_states), -10.0)
+    table[np.arange(T), rng.integers(0, n_states - 1, T)] = 1.0
+    table[:, -1] = 0.0
+    index = np.zeros(T if form == "indexed" else 0, np.int64)
+    logit = np.full((T if form == "varying" else 1, n_states), -np.inf)
+    if form == "varying":
+        logit[:] = rng.normal(-3.0, 1.0, T)[:, None]
+    for rows, by_logarithms in ((cycle, False), (np.full(cycle.shape, 1 / len(cycle)), True)):
+        P, here = np.eye(n_states), table.copy()
+        P[:-1, :-1] = rows
+        if by_logarithms:
+            here[:, :-1] += np.where(np.arange(T) < T // 2, -2.0, 2.0)[:, None]
+        transitions = Transitions(logit, P[None], index)
+        initial, lengths = np.full(n_states, 1.0 / n_states), np.array([T])
+        found = forward_filter(
+            here,
+            initial,
+            transitions,
+            transitions.varying,
+            lengths,
+            np.empty(here.shape),
+            NO_SHIFTS,
+        )
+        assert found.logarithms[0] == by_logarithms
+        [(_, _, scores)] = in_log_space(here, initial, transitions, [T])
+        assert_allclose(found.log_marginal_likelihood[0], scores.sum(), rtol=1e-12)
+
+
 def test_states_long_out_of_sight_that_come_back():
     """What was lost slowly and comes back slowly, by a nat at a time over thousands of them.
 
