@@ -134,6 +134,35 @@ def test_a_masked_path_is_known_where_it_is_not_masked(missing):
     np.testing.assert_array_equal(known, path.filled(-1))
 
 
+@pytest.mark.parametrize(
+    "path", [PATH, PATH.reshape(3, 6), np.ma.masked_equal(PATH, 1), PATH.astype(float)]
+)
+def test_states_have_the_shape_of_what_is_observed(path):
+    """The same model as with the shape given; fails where a length has to be repeated."""
+    models = []
+    for given in ({}, {"shape": path.shape}):
+        with pm.Model() as model:
+            hmm = dshdp.FixedTransitions("hmm", n_states=3)
+            dshdp.HiddenStates("z", hmm, observed=path, **given)
+        models.append(model)
+    alone, repeated = models
+    assert alone["z"].type.shape == repeated["z"].type.shape
+    point = repeated.initial_point()
+    assert alone.compile_logp()(point) == repeated.compile_logp()(point)
+
+
+def test_states_follow_the_data_that_are_observed():
+    """``pm.set_data`` changes the length of the path."""
+    with pm.Model() as model:
+        hmm = dshdp.FixedTransitions("hmm", n_states=3)
+        z = dshdp.HiddenStates("z", hmm, observed=pm.Data("path", PATH))
+    logp = model.compile_logp(vars=[z])
+    for path in (PATH, PATH[:5], np.array([2, 2])):
+        with model:
+            pm.set_data({"path": path})
+        assert logp(model.initial_point()) == pytest.approx(-len(path) * np.log(3.0))
+
+
 def test_what_cannot_be_observed_is_refused():
     for observed, message in (
         (PATH + 2, "z: observed must be states, 0 to 2, received 3 at position .5,."),
@@ -144,6 +173,8 @@ def test_what_cannot_be_observed_is_refused():
             labelled_model(observed=observed)
     with pm.Model():
         hmm = dshdp.DSHDP("hmm", n_states=3)
+        with pytest.raises(ValueError, match="z: observed must have shape .T,. or .n_sequences"):
+            dshdp.HiddenStates("z", hmm, observed=np.zeros((2, 2, 2), int))
         with pytest.raises(ValueError, match="z: give observed or known, not both"):
             dshdp.HiddenStates("z", hmm, length=2, observed=[0, 1], known={0: 1})
     with pytest.raises(ValueError, match="'z' has state 4, but its states are 0 to 2"):

@@ -42,6 +42,20 @@ def _current(extent):
     return extent if isinstance(extent, int) else int(extent.eval())
 
 
+def _observed_shape(name, observed):
+    """Shape of states that are data, symbolic where ``pm.set_data`` may change it."""
+    if isinstance(observed, Variable):
+        static = observed.type.shape
+        shape = [observed.shape[i] if n is None else n for i, n in enumerate(static)]
+    else:
+        shape = np.shape(observed)
+    if len(shape) not in (1, 2):
+        raise ValueError(
+            f"{name}: observed must have shape (T,) or (n_sequences, T), received {tuple(shape)}"
+        )
+    return shape
+
+
 def _layout(model, name, length, dims, lengths, shape):
     """Resolve (dims, batch size or None, sequence lengths) from the arguments."""
     given = {"length": length, "lengths": lengths, "shape": shape, "dims": dims}
@@ -263,8 +277,8 @@ def HiddenStates(
         known of a state pins its number: states with known times no longer change their labels,
         those without still do.
     observed : array_like or pm.Data, optional
-        The states as data, of the shape of the result, as other variables of PyMC take them. Where
-        the array is masked or NaN the states are drawn; the rest is what ``known`` says in another
+        The states as data, as other variables of PyMC take them. Of the shape of the result, which
+        they give where ``length``, ``dims``, ``lengths`` and ``shape`` are left out. Where the array is masked or NaN the states are drawn; the rest is what ``known`` says in another
         form. Where nothing is missing ``z`` is an observed variable, as ``pm.observe(model, {"z":
         path})`` makes it, and rows, self-persistence and emission parameters are drawn given the
         path.
@@ -303,6 +317,8 @@ def HiddenStates(
     model, name = context.root, context.name_for(name)
     if model is not prior.model:
         raise ValueError(f"{name}: the prior {prior.name!r} was declared in another model")
+    if observed is not None and all(a is None for a in (length, dims, lengths, shape)):
+        shape = _observed_shape(name, observed)
     dims, size, lengths = _layout(model, name, length, dims, lengths, shape)
     symbolic = not all(isinstance(n, int) for n in lengths)
     now, repeats = ([_current(n) for n in extents] for extents in (lengths, size or (1,)))
