@@ -14,7 +14,7 @@ import short
 
 import pymc_dshdp as dshdp
 
-CONDITIONS, RECORDINGS, TIMES, STATES = ("placebo", "drug"), 8, 200, 6
+CONDITIONS, RECORDINGS, TIMES, STATES = ("placebo", "drug"), 8, 200, 10
 SPEED = np.array([0.0, 3.0, 7.0])
 P = np.array(
     [

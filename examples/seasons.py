@@ -1,28 +1,21 @@
-"""Seasonal counts: outbreaks whose onset depends on the week of the year.
+"""Seasonal counts: when in the year do outbreaks begin?
 
     python examples/seasons.py
 
 Ten years of weekly counts are simulated, quiet or in an outbreak; outbreaks begin in winter. The
 probabilities of leaving either state are a function of the week: P has one matrix for each of the
 52 weeks, and NUTS samples its coefficients. Prints the transition table, the probability of an
-onset by season with its interval beside the truth, and the forecast of the next half year; saves
-a picture. Takes about a minute.
+onset by season with its interval beside the truth, and the forecast of the next half year; draws
+both.
 """
 
-from pathlib import Path
-
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
+import short
 
 import pymc_dshdp as dshdp
-from pymc_dshdp._compat import group
 
-HERE = Path(__file__).parent
 WEEKS, YEARS = 52, 10
 WAVES = np.stack(
     [np.ones(WEEKS), *(f(2 * np.pi * np.arange(WEEKS) / WEEKS) for f in (np.cos, np.sin))]
@@ -56,25 +49,15 @@ def declare(y):
     return model
 
 
-def main():
+def main(arguments=None):
     """Fit, print and draw."""
+    options = short.options(__doc__, "seasons", arguments)
     truth, y = simulate(np.random.default_rng(1))
     model = declare(y)
-    idata = pm.sample(
-        draws=200,
-        tune=200,
-        chains=2,
-        random_seed=1,
-        model=model,
-        progressbar=False,
-        compute_convergence_checks=False,
-    )
-    idata = dshdp.align(idata)
+    idata = short.fit(model, options.quick, draws=200)
     print(dshdp.transition_matrix(idata))
-    posterior = group(idata, "posterior")
-    quiet = int(posterior["rate"].mean(("chain", "draw")).values.argmin())
-    P = posterior["hmm_P"].values
-    onset = P[..., quiet, 1 - quiet].reshape(-1, WEEKS)
+    quiet = int(short.flat(idata, "rate").mean(axis=0).argmin())
+    onset = short.flat(idata, "hmm_P")[..., quiet, 1 - quiet]
     low, middle, high = np.quantile(onset, [0.05, 0.5, 0.95], axis=0)
     print("\nweek  P(onset)  90% interval    truth")
     for week in range(0, WEEKS, 13):
@@ -85,16 +68,18 @@ def main():
         idata, model=model, horizon=26, covariates={"week": ahead}, random_seed=1
     )
     risk = (future["z"].values != quiet).mean(axis=(0, 1))
-    print(f"\nprobability of an outbreak 4, 13 and 26 weeks ahead: {risk[[3, 12, 25]].round(2)}")
-    _, (left, right) = plt.subplots(1, 2, figsize=(9.0, 3.2), layout="constrained")
-    left.fill_between(range(WEEKS), low, high, alpha=0.3, label="90% interval")
-    left.plot(middle, label="posterior median")
+    print(f"probability of an outbreak 4, 13 and 26 weeks ahead: {risk[[3, 12, 25]].round(2)}")
+    peak = int(middle.argmax())
+    print(f"answer: most likely in week {peak} of the year, with probability {middle[peak]:.2f}")
+    fig, (left, right) = short.figure()
+    left.fill_between(range(WEEKS), low, high, alpha=0.3, lw=0.0, label="90% interval")
+    left.plot(middle, label="median")
     left.plot(truth[0], color="black", lw=1.0, ls="--", label="truth")
-    left.set(xlabel="week of the year", ylabel="probability of an onset")
-    left.legend()
+    left.set(xlabel="week of the year", ylabel="P(onset)", ylim=(0.0, None))
+    left.legend(frameon=False)
     right.plot(np.arange(1, 27), risk)
-    right.set(xlabel="weeks ahead", ylabel="probability of an outbreak", ylim=(0.0, 1.0))
-    plt.savefig(HERE / "seasons.png", dpi=90)
+    right.set(xlabel="weeks ahead", ylabel="P(outbreak)", ylim=(0.0, 1.0))
+    short.save(fig, options.out)
 
 
 if __name__ == "__main__":

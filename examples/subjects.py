@@ -13,7 +13,7 @@ import short
 
 import pymc_dshdp as dshdp
 
-SUBJECTS, TRIALS, STATES = 6, 120, 5
+SUBJECTS, TRIALS, STATES = 6, 120, 8
 SHIFT, SCALE = np.array([0.0, 0.45]), np.array([0.10, 0.20])
 
 

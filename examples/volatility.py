@@ -15,7 +15,7 @@ import short
 
 import pymc_dshdp as dshdp
 
-STATES = 8
+STATES = 12
 
 
 def returns():

@@ -1,14 +1,23 @@
 """Small models and helpers shared by the tests."""
 
+import multiprocessing
+import signal
+
 import numpy as np
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
+import pytest
 
 import pymc_dshdp as dshdp
 from pymc_dshdp.analysis import forecasting
 from pymc_dshdp.graph import readers
 from pymc_dshdp.likelihood import table
+
+needs_fork = pytest.mark.skipif(
+    "fork" not in multiprocessing.get_all_start_methods(), reason="this system does not fork"
+)
+needs_kill = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
 
 FAST = {"mode": "FAST_COMPILE"}
 SEGMENTS = np.repeat([0, 1, 2, 0, 1], 6)

@@ -8,7 +8,7 @@ import pymc as pm
 import pytensor
 import pytest
 from emissions import family_models as families
-from models import COUNTS, SEGMENTS, posterior, python_graphs, read_only, sample
+from models import COUNTS, SEGMENTS, needs_fork, posterior, python_graphs, read_only, sample
 from pymc.exceptions import SamplingError
 from pymc.sampling.mcmc import assign_step_methods
 from pymc.step_methods.compound import Competence
@@ -188,7 +188,9 @@ def test_never_chosen_automatically(model):
     assert DSBlockGibbs not in assign_step_methods(model)[1]
 
 
-@pytest.mark.parametrize("start", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "start", [pytest.param("fork", marks=needs_fork), pytest.param("spawn", marks=pytest.mark.slow)]
+)
 def test_sequential_and_parallel_chains_agree(start, model):
     """Fails if the step draws from anything but its own generator, or carries state over."""
     draws = []

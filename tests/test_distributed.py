@@ -7,12 +7,13 @@ import time
 
 import numpy as np
 import pytest
-from models import fixed_model, prior_model, sample
+from models import fixed_model, needs_kill, prior_model, sample
 
 import pymc_dshdp as dshdp
 from pymc_dshdp._compat import group
 
 
+@needs_kill
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")  # dask's own threads and sockets
 def test_draws_are_those_of_one_machine_even_if_a_worker_dies():

@@ -108,7 +108,10 @@ def test_map_of_places(tmp_path):
     "name",
     [
         pytest.param(name, marks=() if name == "volatility" else pytest.mark.slow)
-        for name in ("choices", "conditions", "labelled", "subjects", "tracks", "volatility")
+        for name in (
+            *("choices", "conditions", "labelled", "places"),
+            *("seasons", "subjects", "tracks", "volatility"),
+        )
     ],
 )
 def test_short_examples_of_the_gallery(name, tmp_path, capsys):
@@ -124,6 +127,6 @@ def test_pictures_of_the_gallery_are_small():
     docs = EXAMPLES.parent / "docs"
     page = (docs / "gallery.md").read_text()
     pictures = sorted((docs / "gallery").glob("*.png"))
-    assert len(pictures) >= 7
+    assert len(pictures) >= 9
     for picture in pictures:
         assert picture.stat().st_size < 60_000 and f"(gallery/{picture.name})" in page

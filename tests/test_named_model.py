@@ -98,6 +98,8 @@ def test_the_run_goes_on(rats, result, tmp_path):
     assert group(longer, "posterior").sizes["draw"] == 15
     pytest.importorskip("zarr", "3.1")
     sample(rats, draws=6, tune=12, trace=dshdp.ZarrTrace(tmp_path / "run"))
+    stored = {path.name for path in (tmp_path / "run").rglob("*")}
+    assert not set('<>:"|?*') & set("".join(stored)), "no system refuses these names"
     whole = dshdp.continue_sampling(tmp_path / "run", model=rats, draws=6, **quiet)
     found = group(whole, "posterior")
     assert found["rat1::z"].dtype == np.int8  # stored in one byte

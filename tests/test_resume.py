@@ -10,7 +10,17 @@ import pymc as pm
 import pytensor
 import pytest
 import xarray as xr
-from models import COUNTS, FAST, fixed_model, poisson_model, posterior, python_graphs, sample
+from models import (
+    COUNTS,
+    FAST,
+    fixed_model,
+    needs_fork,
+    needs_kill,
+    poisson_model,
+    posterior,
+    python_graphs,
+    sample,
+)
 from reference import monte_carlo_error
 
 import pymc_dshdp as dshdp
@@ -132,6 +142,8 @@ def test_little_stored_several_processes_and_a_summary(small, tmp_path):
     )
 
 
+@needs_fork
+@needs_kill
 def test_a_killed_run_keeps_what_it_had_and_is_finished(small, tmp_path):
     """SIGKILL in the middle of chain 1 of 3; finished, it is the run that was not killed.
 
@@ -167,6 +179,16 @@ def test_a_killed_run_keeps_what_it_had_and_is_finished(small, tmp_path):
     )
     finished = go_on(model, make, path, 0, random_seed=SEED)
     assert_equal_results(finished, whole)
+
+
+@pytest.mark.slow
+def test_chains_of_spawned_processes_write_their_store(small, tmp_path):
+    """Fails if a recorder needs what only a forked process has."""
+    model, make = small
+    trace = dshdp.ZarrTrace(tmp_path / "run.zarr", draws_per_chunk=4)
+    found = run(model, make, 6, tune=3, trace=trace, cores=2, mp_ctx="spawn")
+    assert_equal_results(found, run(model, make, 6, tune=3))
+    assert_equal_results(go_on(model, make, trace, 3), run(model, make, 9, tune=3))
 
 
 @pytest.mark.slow

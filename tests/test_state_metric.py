@@ -5,7 +5,7 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
-from models import FAST, posterior, sample
+from models import FAST, needs_fork, posterior, sample
 from pymc.step_methods.compound import CompoundStep
 from reference import monte_carlo_error
 from scipy import stats
@@ -366,7 +366,7 @@ def test_parameters_of_other_steps_are_redrawn(scales):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("start", ["fork", "spawn"])
+@pytest.mark.parametrize("start", [pytest.param("fork", marks=needs_fork), "spawn"])
 def test_sequential_and_parallel_chains_agree(start):
     """Fails if what is summed out, or learnt, is not that of the process."""
     model = scale_model()

@@ -10,6 +10,7 @@ from models import (
     FAST,
     SEGMENTS,
     fixed_model,
+    needs_fork,
     poisson_model,
     posterior,
     python_graphs,
@@ -261,7 +262,7 @@ def test_truncation_warning_fires_once(steps, model):
 # -- pm.sample ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("start", ["fork", "spawn"])
+@pytest.mark.parametrize("start", [pytest.param("fork", marks=needs_fork), "spawn"])
 def test_sequential_and_parallel_chains_agree(start, model):
     """Fails if a step draws from anything but its own generator, or carries state over."""
     one = sample(model, step=both(model), draws=5, tune=4, cores=1)

@@ -278,7 +278,8 @@ def HiddenStates(
         those without still do.
     observed : array_like or pm.Data, optional
         The states as data, as other variables of PyMC take them. Of the shape of the result, which
-        they give where ``length``, ``dims``, ``lengths`` and ``shape`` are left out. Where the array is masked or NaN the states are drawn; the rest is what ``known`` says in another
+        they give where ``length``, ``dims``, ``lengths`` and ``shape`` are left out. Where the
+        array is masked or NaN the states are drawn; the rest is what ``known`` says in another
         form. Where nothing is missing ``z`` is an observed variable, as ``pm.observe(model, {"z":
         path})`` makes it, and rows, self-persistence and emission parameters are drawn given the
         path.

@@ -8,7 +8,7 @@ import numpy as np
 
 from pymc_dshdp._compat import RecorderOfStore
 from pymc_dshdp.runs.chains import Position
-from pymc_dshdp.runs.zarr_groups import SEPARATOR
+from pymc_dshdp.runs.zarr_groups import SEPARATOR, in_a_folder
 
 __all__ = ["Recorder", "last_position", "write_chunk"]
 
@@ -148,7 +148,8 @@ class Recorder(RecorderOfStore):
             values = np.full((1, self.chunk, *shape), empty, dtype)
             values[0, : self.held] = self.rows[group, name]
             if values.size:
-                where = os.path.join(self.store, f"{WARMUP}{group}" if warm else group, name)
+                folder = os.path.join(self.store, f"{WARMUP}{group}" if warm else group)
+                where = os.path.join(folder, in_a_folder(name))
                 write_chunk(where, (self.chain, number, *(0 for _ in shape)), values)
         position = Position(point, self.done, state=self.step.sampling_state)
         path = _position_path(self.store, self.chain, self.copy)

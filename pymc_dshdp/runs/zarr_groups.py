@@ -1,5 +1,8 @@
 """Groups of a store: created from what they will hold, read as datasets."""
 
+import re
+from urllib.parse import unquote
+
 import numpy as np
 import pandas as pd
 import xarray as xr
@@ -9,6 +12,7 @@ __all__ = [
     "arrays_of",
     "create_array",
     "create_group",
+    "in_a_folder",
     "is_drawn",
     "named_as_in_a_result",
     "read_group",
@@ -31,20 +35,28 @@ PYMC_NAMES = {
 """Statistics that PyMC renames in a result."""
 
 
+def in_a_folder(name):
+    """Name of a variable or dimension as that of a folder on any system.
+
+    ``rats::z`` of a named model is ``rats%3A%3Az``, which ``urllib.parse.unquote`` undoes.
+    """
+    return re.sub(r'[%:/\\<>"|?*]', lambda found: f"%{ord(found[0]):02X}", name)
+
+
 def create_array(group, name, shape, dtype, chunks, dims):
     """Create an array of numbers whose chunks are files of its directory, with checksums."""
     from zarr.codecs import ZstdCodec
 
     dtype = np.dtype(dtype)
     return group.create_array(
-        name,
+        in_a_folder(name),
         shape=shape,
         dtype=dtype,
         chunks=tuple(max(n, 1) for n in chunks),
         compressors=ZstdCodec(level=1, checksum=True),
         fill_value=np.nan if dtype.kind in "fc" else None,
         chunk_key_encoding={"name": "default", "separator": SEPARATOR},
-        dimension_names=dims,
+        dimension_names=[in_a_folder(dim) for dim in dims],
     )
 
 
@@ -75,6 +87,7 @@ def create_group(root, name, fields, sizes, chunk, coords, dims):
         if values.dtype.kind in NUMERIC:
             array = create_array(group, dim, values.shape, values.dtype, values.shape, [dim])
         else:
+            dim = in_a_folder(dim)
             array = group.create_array(dim, shape=values.shape, dtype=str, dimension_names=[dim])
         array[...] = values
     return group
@@ -90,7 +103,9 @@ def storable(values):
 
 def arrays_of(group):
     """Arrays of a group, (name, array), in the order of their names."""
-    return sorted(group.arrays(), key=lambda found: found[0])
+    return sorted(
+        ((unquote(folder), array) for folder, array in group.arrays()), key=lambda found: found[0]
+    )
 
 
 def values_of(store, array, which):
@@ -119,7 +134,7 @@ def read_group(store, group, draws=None):
     """
     variables, coords = {}, {}
     for name, array in arrays_of(group):
-        dims = array.metadata.dimension_names
+        dims = tuple(unquote(dim) for dim in array.metadata.dimension_names)
         into = coords if dims == (name,) else variables
         which = (slice(None), slice(draws)) if is_drawn(array) else ...
         into[name] = dims, values_of(store, array, which)

@@ -32,6 +32,7 @@ from pymc_dshdp.runs.zarr_groups import (
     arrays_of,
     create_array,
     create_group,
+    in_a_folder,
     is_drawn,
     named_as_in_a_result,
     read_group,
@@ -160,7 +161,7 @@ class ZarrTrace(TraceOfStore):
                 shapes = {k: (v.dtype, v.shape) for k, v in data.items()}
                 group = create_group(self.root, name, shapes, (), (), coords, dims)
                 for variable, values in data.items():
-                    group[variable][...] = values
+                    group[in_a_folder(variable)][...] = values
         variables = trace_variables(model) if vars is None else vars
         point = model.initial_point() if test_point is None else test_point
         fn, values = self._at_a_point(model, variables, point)

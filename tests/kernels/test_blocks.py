@@ -6,6 +6,7 @@ import runpy
 import numpy as np
 import pytest
 import reference
+from models import needs_fork
 from numpy.testing import assert_allclose, assert_array_equal
 
 from pymc_dshdp.kernels import blocks
@@ -117,6 +118,7 @@ def _child(queue):
     queue.put(draw(*problem(lengths, 20)[:3], lengths, problem(lengths, 20)[3], 2)[0].states)
 
 
+@needs_fork
 def test_threads_after_a_fork():
     """The child makes threads of its own; fails (hangs) if the pool is not kept by process."""
     lengths = np.full(4, 2000)
