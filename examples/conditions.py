@@ -37,7 +37,7 @@ def declare(y):
     """Declare shared states, and transitions of each condition."""
     coords = {"state": np.arange(STATES), "condition": CONDITIONS}
     with pm.Model(coords=coords) as model:
-        prior = dshdp.DSHDP("hmm", dims="state", groups="condition")
+        prior = dshdp.DSHDP("hmm", dims="state", groups="condition", weights="finite-mixture")
         group = CONDITIONS * (RECORDINGS // 2)
         z = dshdp.HiddenStates("z", prior, shape=y.shape, group=group)
         speed = pm.Normal("speed", 3.0, 4.0, dims="state")

@@ -22,6 +22,7 @@ __all__ = [
 GRID = 400  # times of the co-assignment matrix
 PANELS = 6
 WITH_INTERVALS = 6  # states, up to which a transition matrix has room for them
+INTERVAL_POINTS = 46.0  # width of an interval
 WITH_NUMBERS = 12
 
 
@@ -69,8 +70,8 @@ def plot_transitions(
 ) -> Any:
     """Draw the posterior mean of the transition matrix between the main states.
 
-    Each row is over the draws that occupy its state. Up to 6 states with intervals, up to 12 with
-    numbers; colours are on a square-root scale, so that rare transitions show. Where the prior has
+    Each row is over the draws that occupy its state. Up to 6 states with intervals, where the axes
+    have room for them, up to 12 with numbers; colours are on a square-root scale, so that rare transitions show. Where the prior has
     groups, each has a panel, and its rows are over the draws in which it occupies the state.
 
     Parameters
@@ -138,11 +139,12 @@ def _draw_matrix(ax, drawn, prior, g, level):
     own, sizes, _ = of_group(drawn.hidden, prior, g)
     table = transitions_frame(own, sizes > 0, main, drawn.labels[main], level)
     mean, low, high = (table[name].values.reshape(K, K) for name in ("mean", "lower", "upper"))
+    cell = min(ax.bbox.size) * 72.0 / ax.figure.dpi / K
     image = ax.imshow(mean, cmap="cividis", norm=PowerNorm(0.5, 0.0, 1.0))
     if K <= WITH_NUMBERS:
         for j, k in np.ndindex(K, K):
             text = f"{mean[j, k]:.2f}"
-            if K <= WITH_INTERVALS:
+            if K <= WITH_INTERVALS and cell >= INTERVAL_POINTS:
                 text += f"\n[{low[j, k]:.2f}, {high[j, k]:.2f}]"
             colour = "black" if mean[j, k] > 0.3 else "white"
             ax.text(k, j, text, ha="center", va="center", color=colour, fontsize=7)
