@@ -130,6 +130,9 @@ def test_transitions_show_the_mean(idata):
     np.testing.assert_allclose(ax.images[0].get_array(), expected)
     assert len(ax.texts) == 9
     assert ax.texts[0].get_text().startswith(f"{expected.iloc[0, 0]:.2f}\n[")
+    _, small = plt.subplots(figsize=(2.0, 2.0))
+    dshdp.plot_transitions(idata, ax=small)
+    assert small.texts[0].get_text() == f"{expected.iloc[0, 0]:.2f}", "no room for intervals"
 
 
 def test_a_state_is_drawn_over_the_draws_that_occupy_it():

@@ -71,8 +71,9 @@ def plot_transitions(
     """Draw the posterior mean of the transition matrix between the main states.
 
     Each row is over the draws that occupy its state. Up to 6 states with intervals, where the axes
-    have room for them, up to 12 with numbers; colours are on a square-root scale, so that rare transitions show. Where the prior has
-    groups, each has a panel, and its rows are over the draws in which it occupies the state.
+    have room for them, up to 12 with numbers; colours are on a square-root scale, so that rare
+    transitions show. Where the prior has groups, each has a panel, and its rows are over the draws
+    in which it occupies the state.
 
     Parameters
     ----------
