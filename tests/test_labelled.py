@@ -123,6 +123,22 @@ def test_a_labelled_recording_beside_one_that_is_not(step):
     np.testing.assert_allclose(share, joint / joint.sum(), atol=0.04)
 
 
+@pytest.mark.parametrize("given", [{"observed": PATH}, {"length": len(PATH)}])
+def test_labels_of_another_recording_keep_their_numbers(given):
+    """Fails if the commonest state of the one that is drawn is called 0, whatever 0 was there."""
+    with pm.Model() as model:
+        hmm = dshdp.DSHDP("hmm", n_states=3)
+        dshdp.HiddenStates("seen", hmm, **given)
+        z = dshdp.HiddenStates("z", hmm, length=8)
+        mu = pm.Normal("mu", 0.0, 3.0, dims="hmm_state")
+        pm.Normal("x", mu[model["seen"]], 0.5, observed=np.array([-2.0, 4.0])[PATH])
+        pm.Normal("y", mu[z], 0.5, observed=[4.0, 4.1, 3.9, 4.0, 4.2, 4.0, -2.0, -2.1])
+    model = model if "observed" in given else pm.do(model, {"seen": PATH})
+    drawn = sample(model, draws=20, tune=30, chains=1)
+    before, after = posterior(drawn)["mu"], posterior(dshdp.align(drawn, states="z"))["mu"]
+    np.testing.assert_array_equal(after[..., :2], before[..., :2])
+
+
 @pytest.mark.parametrize("missing", ["masked", "nan"])
 def test_a_masked_path_is_known_where_it_is_not_masked(missing):
     """As PyMC takes missing values; the free states agree with what ``known=`` gives."""

@@ -15,7 +15,7 @@ from pymc_dshdp.analysis.consensus import (
     thinned,
 )
 from pymc_dshdp.analysis.parameters import learn, state_parameters
-from pymc_dshdp.analysis.result import read_records
+from pymc_dshdp.analysis.result import observed_labels, read_records
 from pymc_dshdp.kernels.segmentations import disagreements, modal_path, occupancies, rename, votes
 
 __all__ = ["Matching", "match_states"]
@@ -85,7 +85,7 @@ def match_states(idata, hidden, reference=None, states=None):
     paths = [h.paths() for h in hidden]
     paths = paths[0] if len(paths) == 1 else np.hstack(paths)
     known = np.concatenate([h.known for h in hidden])
-    pinned = np.unique(known[known >= 0])
+    pinned = np.union1d(known[known >= 0], observed_labels(idata, first.dim))
     sizes, entered = occupancies(paths, L)
     order = _canonical_order(posterior, first, sizes, entered)
     few = thinned(chains, draws, DISTANCE_DRAWS).ravel()

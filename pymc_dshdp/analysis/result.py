@@ -16,6 +16,7 @@ __all__ = [
     "find_prior",
     "find_states",
     "hidden_variables",
+    "observed_labels",
     "read_posterior",
     "read_records",
     "state_labels",
@@ -219,6 +220,19 @@ def _known(constants, record, z):
     if known is not None and known.size == T:
         return known.values.ravel().astype(np.int64)
     return np.full(T, -1)
+
+
+def observed_labels(idata, dim):
+    """Labels that are data: those of states that are all observed and number by this dimension."""
+    names = [name for name, record in read_records(idata).items() if record.dims[0] == dim]
+    found = [
+        group(idata, where)[name].values.ravel().astype(np.int64)
+        for where in ("observed_data", "constant_data")
+        if where in idata
+        for name in names
+        if name in group(idata, where)
+    ]
+    return np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
 
 
 def _groups(constants, record, lengths):
