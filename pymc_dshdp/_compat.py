@@ -111,15 +111,19 @@ def group(data, name):
 
 
 def group_names(data):
-    """Return the names of the groups of an InferenceData or DataTree."""
+    """Return the names of the groups of a result, also of a dictionary of datasets."""
+    if isinstance(data, dict):
+        return list(data)
     return list(data.children) if isinstance(data, xr.DataTree) else list(data.groups())
 
 
 def with_groups(data, datasets):
-    """Return an InferenceData or DataTree like ``data`` with groups replaced or added.
+    """Return a result like ``data``, also a dictionary, with groups replaced or added.
 
     The other groups are shared, not copied.
     """
+    if isinstance(data, dict):
+        return {**data, **datasets}
     if isinstance(data, xr.DataTree):
         out = data.copy(deep=False)
         for name, dataset in datasets.items():

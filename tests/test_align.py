@@ -192,6 +192,14 @@ def test_other_groups_of_the_same_draws(raw, aligned):
         assert found["prior"][name].equals(some[name])
 
 
+def test_a_dictionary_of_groups(raw, aligned):
+    """As other readers take it; fails if only InferenceData and DataTree are aligned."""
+    groups = {name: group(raw, name) for name in group_names(raw)}
+    found = dshdp.align(groups)
+    assert "alignment" not in groups and same(found, aligned)
+    assert str(dshdp.summary(groups)) == str(dshdp.summary(raw))
+
+
 @pytest.mark.parametrize("stored", [True, False])
 def test_stick_fractions_give_the_permuted_weights(stored):
     """Fails if they stay as they are where the weights are not stored."""
