@@ -1,14 +1,18 @@
 """The times of elements that a graph proves, against brute force over all paths."""
 
+import tracemalloc
 from typing import NamedTuple
 
 import numpy as np
+import pymc as pm
 import pytensor.tensor as pt
 import pytest
 from compositions import Composer, Node, times_of_elements
 
+import pymc_dshdp as dshdp
 from pymc_dshdp.graph import dependence
 from pymc_dshdp.graph.placing import Dependence, SeveralTimes, place
+from pymc_dshdp.likelihood.table import LogLikelihoodTable
 
 REFUSED_AT_MOST = 0.06
 NONE = dependence.NONE
@@ -151,3 +155,21 @@ def test_a_sampled_index_taken_for_fixed_is_seen(cases, monkeypatch):
     monkeypatch.setattr(Dependence, "fixed", lambda self, v: v not in self._timed)
     monkeypatch.setattr(Dependence, "value", value)
     assert any(misplaced(case) for case in cases)
+
+
+def test_little_is_held_while_elements_are_placed():
+    """Twenty bytes each, so that ten millions need 200 MB; fails if eight probes are kept."""
+    T, n_channels = 2000, 500
+    with pm.Model() as model:
+        z = dshdp.HiddenStates("z", dshdp.FixedTransitions("hmm", n_states=2), length=T)
+        mu = pm.Normal("mu", shape=2)
+        pm.StudentT("y", nu=3.0, mu=mu[z][:, None], sigma=1.0, observed=np.ones((T, n_channels)))
+    start = model.initial_point()
+    tracemalloc.start()
+    try:
+        table = LogLikelihoodTable(model, z, 2, start=start)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert table.names == ["y"]
+    assert peak < 20 * T * n_channels
