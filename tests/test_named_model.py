@@ -10,6 +10,7 @@ from models import COUNTS, python_graphs, sample
 
 import pymc_dshdp as dshdp
 from pymc_dshdp._compat import group
+from pymc_dshdp.likelihood.table import LogLikelihoodTable
 
 PRIORS = (dshdp.DSHDP, dshdp.StickyHDP, dshdp.HDP, dshdp.FixedTransitions)
 RATES = pt.as_tensor(np.array([2.0, 20.0, 60.0]))
@@ -131,3 +132,11 @@ def test_a_prior_shared_by_the_rats():
                 pm.Poisson("counts", RATES[z], observed=COUNTS)
     found = group(sample(model, draws=2, tune=2, chains=1), "posterior")
     assert {"gamma", "both::hmm_alpha", "rat1::z", "rat2::z"} <= set(found)
+
+
+def test_what_to_write_has_no_name_of_the_model():
+    """The states are not called rat1::z in the code of the user."""
+    with pm.Model(name="rat1") as model:
+        z = dshdp.HiddenStates("z", dshdp.HDP("hmm", n_states=3), length=5)
+    with pytest.warns(UserWarning, match=r"on 'rat1::z'.* rate\[z\], observed=y"):
+        LogLikelihoodTable(model, z, 3)

@@ -111,7 +111,7 @@ class LogLikelihoodTable:
         if not terms:
             warnings.warn(
                 f"No likelihood depends on {z.name!r}: its prior is sampled. Index a parameter "
-                f"with it, as in pm.Poisson('y', rate[{z.name}], observed=y).",
+                f"with it, as in pm.Poisson('y', rate[{z.name.split('::')[-1]}], observed=y).",
                 UserWarning,
                 stacklevel=2,
             )
