@@ -7,7 +7,16 @@ import reference
 from models import COUNTS, python_graphs, sample
 
 import pymc_dshdp as dshdp
-from pymc_dshdp.steps.pilots import EACH, Plan, best_of_pilots, cross_paths, plan_of
+from pymc_dshdp.steps import pilots
+from pymc_dshdp.steps.pilots import (
+    EACH,
+    PATIENCE,
+    Plan,
+    best_of_pilots,
+    cross_paths,
+    paths_apart,
+    plan_of,
+)
 from pymc_dshdp.steps.wide_starts import KINDS, standardised, wide_start
 
 
@@ -59,13 +68,13 @@ def test_dynamics_are_told_apart_where_levels_are_not():
     assert apart("level") > 0.3
 
 
-def test_the_best_is_kept():
-    """Fails if the best is lost among crosses, or scores are those of the first iterations."""
-    made = []
+def run_pilots(qualities, cross, plan, seed=0):
+    """Pilots whose evidence is known from their fourth iteration on; the best, and all starts."""
+    made, crossed = [], []
 
     def start(kind):
         made.append(kind)
-        return {"quality": len(made) % 7, "age": 0}
+        return {"quality": qualities[len(made) - 1], "age": 0}
 
     def iterate(point):
         return {**point, "age": point["age"] + 1}
@@ -73,29 +82,75 @@ def test_the_best_is_kept():
     def evidence(point):
         return point["quality"] if point["age"] > 3 else -point["quality"]
 
-    def cross(one, two):
-        return {"quality": min(one["quality"], two["quality"]) - 1, "age": 0}
+    def crossing(one, two):
+        crossed.append((one["quality"], two["quality"]))
+        return {"quality": cross(one["quality"], two["quality"]), "age": 0}
 
-    plan = Plan(9, 6)
-    best = best_of_pilots(start, iterate, dict, cross, evidence, plan, np.random.default_rng(0))
+    def apart(one, two):
+        return abs(one["quality"] - two["quality"])
+
+    rng = np.random.default_rng(seed)
+    best = best_of_pilots(start, iterate, dict, crossing, apart, evidence, plan, rng)
+    return best, made, crossed
+
+
+def test_the_best_is_kept():
+    """Fails if the best is lost among crosses, or scores are those of the first iterations."""
+    qualities = [1, 2, 3, 4, 5, 6, 0, 1, 2]
+    best, made, _ = run_pilots(qualities, lambda one, two: min(one, two) - 1, Plan(9, 6))
     assert best["quality"] == 6
     assert best["age"] == EACH
     assert len(made) == 9
     assert set(made) == set(KINDS)
-
-    def better(one, two):
-        return {"quality": max(one["quality"], two["quality"]) + 1, "age": 0}
-
-    best = best_of_pilots(start, iterate, dict, better, evidence, plan, np.random.default_rng(0))
+    best, _, crossed = run_pilots(qualities, lambda one, two: max(one, two) + 1, Plan(9, 30))
     assert best["quality"] > 8
+    assert len(crossed) == 30
 
 
-def test_pilots_are_a_third_of_tuning():
-    assert plan_of(119) is None
+def test_a_child_takes_the_place_of_the_nearer_parent():
+    """Fails if the worst gives way: then no pilot of the lower mode is left."""
+    qualities = [100, 101, 102, 103, 0, 1, 2, 3]
+
+    def cross(one, two):
+        return max(one, two) + 2 * (abs(one - two) < 50)
+
+    _, _, crossed = run_pilots(qualities, cross, Plan(8, 60))
+    lower = [pair for pair in crossed[40:] if max(pair) < 60]
+    assert lower and max(max(pair) for pair in lower) > 5
+
+
+def test_crosses_in_vain_end():
+    """Fails if a gain of the best does not start the count anew, or one of half a nat does."""
+    starts = 6
+    _, _, crossed = run_pilots(list(range(starts)), lambda one, two: 0, Plan(starts, 90))
+    assert len(crossed) == PATIENCE * starts
+    helped = []
+
+    def cross(one, two):
+        helped.append({8: 5.5, 10: 50.0}.get(len(helped), 0.0))
+        return helped[-1]
+
+    best, _, crossed = run_pilots(list(range(starts)), cross, Plan(starts, 90))
+    assert best["quality"] == 50
+    assert len(crossed) == 11 + PATIENCE * starts
+
+
+def test_pilots_are_a_third_of_tuning_or_quick():
+    large = 10**9
+    assert plan_of(119, large) is None and plan_of(119, 100) is None
     for tune in (120, 300, 1_000):
-        plan = plan_of(tune)
+        plan = plan_of(tune, large)
         assert 0.25 * tune <= EACH * (plan.starts + plan.crosses) <= tune / 3
-    assert plan_of(100_000) == plan_of(10_000)
+    assert plan_of(100_000, large) == plan_of(10_000, large) == plan_of(120, 1_000)
+    assert plan_of(120, 200_000) == plan_of(750, large)
+
+
+def test_how_far_paths_are_apart():
+    """Fails if the numbering counts, or only what one path divides."""
+    one = np.array([0, 0, 0, 0, 1, 1, 1, 1])
+    assert paths_apart(one, 3 - one, 4) == 0.0
+    assert paths_apart(one, np.array([0, 0, 0, 2, 1, 1, 1, 1]), 4) == 0.5 * (1 / 8)
+    assert paths_apart(one, np.zeros(8, int), 4) == 0.5 * (4 / 8)
 
 
 def test_cells_of_two_paths():
@@ -135,10 +190,11 @@ def test_entropy_of_the_path():
 
 
 def piloted(model, sampler=dshdp.WeakLimitFFBS, **kwargs):
-    """Sample with as few tuning iterations as pilots are made for."""
-    with model:
+    """Sample with as few tuning iterations as pilots are made for, and no more pilots."""
+    with model, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pilots, "QUICK", 0)
         steps = [sampler([model["z"]]), dshdp.GridRhoStep([model["z"]])]
-    return sample(model, step=steps, **{"draws": 8, "tune": 120, "chains": 1, **kwargs})
+        return sample(model, step=steps, **{"draws": 8, "tune": 120, "chains": 1, **kwargs})
 
 
 def said(idata):

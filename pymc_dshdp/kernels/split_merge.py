@@ -204,12 +204,17 @@ def weigh_again(rng, path, prior, proposal):
 
 
 @njit(cache=True, nogil=True)
-def merge_ratios(rng, path, prior, states):
-    """Log ratio of merged to divided for every pair of states, as of ``Weighing``; (K, K)."""
+def merge_ratios(rng, path, prior, states, chosen):
+    """Log ratio of merged to divided, as of ``Weighing``, for pairs of states; (K, K).
+
+    ``chosen`` is symmetric, of shape (K, K); -inf where it is False.
+    """
     K = states.shape[0]
-    out = np.zeros((K, K))
+    out = np.full((K, K), -np.inf)
     for x in range(K):
         for y in range(x + 1, K):
+            if not chosen[x, y]:
+                continue
             a, b = states[x], states[y]
             merged = merged_counts(path.counts, a, b)
             ratio, _ = _compare(rng, path.counts, merged, path.log_beta, False, a, b, prior)

@@ -23,6 +23,7 @@ from pymc_dshdp.steps.configuration import BEGINNINGS
 
 __all__ = ["improve", "merge_all", "resplit_if_better", "split_if_better"]
 
+LIKELY = 4  # partners of each state whose transitions are compared
 ROUNDS = 2  # with a split and a resplit tried for every state in each
 
 
@@ -46,12 +47,12 @@ def merge_all(now, rng):
     def compare(x):
         _, whole = now.together(states[x], states)
         gains[x] = gains[:, x] = whole - now.evidence[states] - now.evidence[states[x]]
+        gains[x, x] = -np.inf
 
     for x in range(len(states)):
         compare(x)
     while len(states) > 1:
-        total = gains + merge_ratios(rng, now.path, now.prior, states)
-        np.fill_diagonal(total, -np.inf)
+        total = gains + merge_ratios(rng, now.path, now.prior, states, _likely(gains))
         x, y = np.unravel_index(np.argmax(total), total.shape)
         if not total[x, y] > 0.0:
             break
@@ -67,6 +68,13 @@ def merge_all(now, rng):
         compare(x)
         states = np.delete(states, y)
         gains = np.delete(np.delete(gains, y, 0), y, 1)
+
+
+def _likely(gains):
+    """Mark the pairs of which one is among the few whose data go best with those of the other."""
+    few = min(LIKELY, len(gains) - 1)
+    least = np.partition(gains, -few, axis=1)[:, -few]
+    return ((gains >= least[:, None]) | (gains >= least)) & np.isfinite(gains)
 
 
 def split_if_better(now, rng):

@@ -5,7 +5,9 @@ states have to change together, whatever kernel moves it; and no kind of start r
 every time. So a chain runs a population of starts for a few iterations each, merging and splitting
 greedily, and then crosses: times that are in one state in both of two paths stay together, and the
 cells are merged as long as that helps. What is right in either of them survives. A child that is
-better than the worst of the population takes its place. Rank is the evidence of a mode,
+better than the parent it is nearer to takes its place, so that the population stays one of many
+modes; where the worst gave way, all would soon be copies of the first good one. Rank is the
+evidence of a mode,
 
     log p(y | beta, alpha, rho) ~ log p(y, z | beta, alpha, rho) + H(z | y, theta, P),
 
@@ -19,36 +21,42 @@ import numpy as np
 
 from pymc_dshdp.steps.wide_starts import KINDS
 
-__all__ = ["Plan", "best_of_pilots", "cross_paths", "plan_of"]
+__all__ = ["Plan", "best_of_pilots", "cross_paths", "paths_apart", "plan_of"]
 
 SHARE = 3  # of the tuning iterations, one in so many for pilots
 EACH = 5  # iterations of a pilot
 FEWEST, MOST = 4, 12  # pilots from starts
+GENERATIONS = 8  # crosses of the population at most
+QUICK = 10_000_000
+"""Table entries that pilots may take beyond their share of the tuning iterations: some 20 s."""
+PATIENCE = 3  # times the population, of crosses in which the best does not gain a nat
 SCORED = 2
 """Iterations at the end of a pilot over which the evidence is averaged."""
 
 
 class Plan(NamedTuple):
-    """How many pilots run from starts, and from crosses."""
+    """How many pilots run from starts, and from crosses at most."""
 
     starts: int
     crosses: int
 
 
-def plan_of(tune):
+def plan_of(tune, n_entries):
     """Plan the pilots for so many tuning iterations; None where they are too few.
 
-    Pilots run a third of that in all: in iterations, not in seconds, so that a seed gives the same
-    draws on any machine.
+    Pilots run a third of that in all, and where the data are small more: in iterations and
+    entries of the likelihood table (T x L), not in seconds, so that a seed gives the same draws on
+    any machine.
     """
     pilots = tune // SHARE // EACH
     if pilots < 2 * FEWEST:
         return None
+    pilots = max(pilots, QUICK // n_entries)
     starts = min(MOST, 2 * pilots // 5)
-    return Plan(starts, min(pilots - starts, 4 * MOST))
+    return Plan(starts, min(pilots - starts, GENERATIONS * MOST))
 
 
-def best_of_pilots(start, iterate, improve, cross, evidence, plan, rng):
+def best_of_pilots(start, iterate, improve, cross, apart, evidence, plan, rng):
     """Run the pilots.
 
     Parameters
@@ -61,6 +69,8 @@ def best_of_pilots(start, iterate, improve, cross, evidence, plan, rng):
         ``improve(point) -> point``, greedy merges and splits.
     cross : callable
         ``cross(point, other) -> point``.
+    apart : callable
+        ``apart(point, other) -> float``, how much their paths differ, whatever the numbering.
     evidence : callable
         ``evidence(point) -> float``.
     plan : Plan
@@ -84,14 +94,31 @@ def best_of_pilots(start, iterate, improve, cross, evidence, plan, rng):
 
     kinds = rng.permutation(list(KINDS))
     population = [run(start(kinds[i % len(kinds)])) for i in range(plan.starts)]
+    highest, in_vain = -np.inf, 0
     for _ in range(plan.crosses):
-        population.sort(key=lambda pilot: -pilot[1])
-        one = rng.integers(max(1, plan.starts // 2))
-        two = (one + rng.integers(1, plan.starts)) % plan.starts
+        best = max(pilot[1] for pilot in population)
+        highest, in_vain = (best, 0) if best > highest + 1.0 else (highest, in_vain + 1)
+        if in_vain == PATIENCE * plan.starts:
+            break
+        one, two = rng.choice(plan.starts, 2, replace=False)
         child = run(cross(population[one][0], population[two][0]))
-        if child[1] > population[-1][1]:
-            population[-1] = child
+        near = min(one, two, key=lambda parent: apart(child[0], population[parent][0]))
+        if child[1] > population[near][1]:
+            population[near] = child
     return max(population, key=lambda pilot: pilot[1])[0]
+
+
+def paths_apart(path, other, n_states):
+    """Find the share of times outside the largest cells of the states of two paths."""
+    sizes = _cells(path, other, n_states)
+    return 1.0 - 0.5 * (sizes.max(axis=0).sum() + sizes.max(axis=1).sum()) / len(path)
+
+
+def _cells(path, other, n_states):
+    """Count the times of each pair of states of two paths."""
+    sizes = np.zeros((n_states, n_states), np.int64)
+    np.add.at(sizes, (path, other), 1)
+    return sizes
 
 
 def cross_paths(path, other, n_states):
@@ -100,8 +127,7 @@ def cross_paths(path, other, n_states):
     The largest cell of each state keeps its number, the others take those that are free, large
     ones first; what is left over stays where it was.
     """
-    sizes = np.zeros((n_states, n_states), np.int64)
-    np.add.at(sizes, (path, other), 1)
+    sizes = _cells(path, other, n_states)
     number = np.repeat(np.arange(n_states)[:, None], n_states, axis=1)
     sizes[np.arange(n_states), sizes.argmax(axis=1)] = 0
     free = np.setdiff1d(np.arange(n_states), path)

@@ -9,7 +9,7 @@ from pymc_dshdp.likelihood.table import LogLikelihoodTable
 from pymc_dshdp.steps._common import PathReader
 from pymc_dshdp.steps.impossible import raise_impossible
 from pymc_dshdp.steps.joint import JointDensity
-from pymc_dshdp.steps.pilots import cross_paths
+from pymc_dshdp.steps.pilots import cross_paths, paths_apart
 from pymc_dshdp.steps.split_merge import SplitMerge
 from pymc_dshdp.steps.starting import alike, default_path, initial_paths, possible_path
 
@@ -94,9 +94,7 @@ class PriorSampler:
 
     def cross(self, point, other):
         """Divide the states of a point by those of another; see ``cross_paths``."""
-        names, known = [value.name for value in self.paths.values], self.paths.known
-        one, two = (np.concatenate([np.ravel(p[name]) for name in names]) for p in (point, other))
-        crossed = cross_paths(one, two, self.n_states)
+        known, crossed = self.paths.known, cross_paths(*self._both(point, other), self.n_states)
         new, low = {}, 0
         for value, given in zip(self.paths.values, known, strict=True):
             path = crossed[low : low + point[value.name].size]
@@ -104,6 +102,14 @@ class PriorSampler:
             path = path if given is None else np.where(given >= 0, given, path)
             new[value.name] = path.astype(value.dtype).reshape(point[value.name].shape)
         return self._opened({**point, **new})
+
+    def apart(self, point, other):
+        """Find how much the paths of two points differ; see ``paths_apart``."""
+        return paths_apart(*self._both(point, other), self.n_states)
+
+    def _both(self, point, other):
+        names = [value.name for value in self.paths.values]
+        return (np.concatenate([np.ravel(p[name]) for name in names]) for p in (point, other))
 
     def draw_states(self, point, rng, threads=1):
         """Draw new paths by forward filtering and backward sampling.

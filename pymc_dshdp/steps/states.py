@@ -132,7 +132,8 @@ class StatesStep(ChainStep):
 
         One chain in four keeps a plain start, so that it means something if they agree.
         """
-        plan = plan_of(self.n_tune)
+        n_entries = sum(prior.n_times * prior.n_states for prior in self._priors)
+        plan = plan_of(self.n_tune, n_entries)
         able = self.hold < HELD_ITERATIONS and all(
             prior.joint.available and prior.starts_from_data(point) for prior in self._priors
         )
@@ -164,13 +165,17 @@ class StatesStep(ChainStep):
                     point, _ = prior.draw_transitions(prior.cross(point, other), self.rng)
             return self._improve(point, splits=False)
 
+        def apart(point, other):
+            return sum(prior.apart(point, other) for prior in self._priors)
+
         def evidence(point):
             entropy = sum(prior.path_entropy(point, self.rng) for prior in self._priors)
             return self._log_joint(point) + entropy
 
         held, self.held = self.held, self.hold  # iterations draw the paths
         n_tune, self.n_tune = self.n_tune, 0
-        best = best_of_pilots(start, iterate, self._improve, cross, evidence, plan, self.rng)
+        moves = start, iterate, self._improve, cross, apart, evidence
+        best = best_of_pilots(*moves, plan, self.rng)
         self.held, self.n_tune, self.tuned = held, n_tune, 0
         return best
 
