@@ -16,7 +16,9 @@ import pymc_dshdp as dshdp
 from pymc_dshdp._compat import group, make_result
 from pymc_dshdp.analysis.transition_table import _stationary
 from pymc_dshdp.distributions import HiddenPath
+from pymc_dshdp.transitions.found import find_transitions
 from pymc_dshdp.transitions.matrices import stationary_distribution
+from pymc_dshdp.transitions.update import TransitionReader
 
 Y = np.array([0.3, 0.8, 1.9, -0.4, -0.9, 0.1])
 MEANS = np.array([-0.5, 1.0, 0.2])
@@ -46,6 +48,27 @@ def normal_model(P=ROWS, layout=None, y=Y, index=INDEX, data=None, **kwargs):
         z = dshdp.HiddenStates("z", prior, **(layout or {"lengths": LENGTHS}))
         pm.Normal("y", pt.as_tensor(MEANS)[z], 1.0, observed=y)
     return model
+
+
+def varying_model():
+    """Self-persistence given as it is, with a row for each time."""
+    with pm.Model() as model:
+        kappa = np.linspace(0.1, 0.9, 18).reshape(6, 3)
+        prior = dshdp.DSHDP("hmm", n_states=3, kappa=kappa)
+        z = dshdp.HiddenStates("z", prior, length=6)
+        pm.Normal("y", pt.as_tensor(MEANS)[z], 1.0, observed=Y)
+    return model
+
+
+@pytest.mark.parametrize("build", [normal_model, varying_model])
+def test_kernels_are_compiled_once(quick, build):
+    """Fails if constants and data come read-only: kernels would be compiled for these too."""
+    model = build()
+    [prior] = find_transitions(model)
+    pi_init, transitions = TransitionReader(model, prior)(model.initial_point(0), (6,))
+    for array in (pi_init, transitions.kappa_logit, transitions.pi_bar, transitions.index):
+        assert array.flags.writeable and array.flags.c_contiguous
+        assert array.dtype in ("float64", "int64")
 
 
 def path_law(P, initial, index=INDEX):

@@ -65,24 +65,34 @@ class Transitions(NamedTuple):
         )
 
 
+def plain(x, dtype="float64"):
+    """Lay an array out as kernels take it: contiguous and writable, copied if it is not.
+
+    Numba compiles a kernel once more for an array that may not be written to.
+    """
+    return np.require(x, dtype, ["C", "W"])
+
+
 def without_persistence(matrices, index=NO_INDEX):
     """Transitions of given P: the same at all times, (L, L), or (G, L, L) with an index."""
     L = matrices.shape[-1]
-    matrices = np.ascontiguousarray(matrices, dtype="float64").reshape(-1, L, L)
-    return Transitions(np.full((1, L), -np.inf), matrices, index)
+    matrices = plain(matrices).reshape(-1, L, L)
+    return Transitions(np.full((1, L), -np.inf), matrices, plain(index, "int64"))
 
 
 def kappa_rows(kappa_logit, shape):
     """Lay out rows (..., T, L) along the flattened states of a shape; contiguous (T_all, L)."""
-    L = kappa_logit.shape[-1]
+    full = (*shape, kappa_logit.shape[-1])
+    if kappa_logit.shape == full:
+        return plain(kappa_logit).reshape(-1, full[-1])
     try:
-        rows = np.broadcast_to(kappa_logit, (*shape, L))
+        rows = np.broadcast_to(kappa_logit, full)
     except ValueError as error:
         raise ValueError(
             f"kappa has rows for times of shape {kappa_logit.shape[:-1]}, but the states have "
             f"shape {shape}; set its covariates for the same times"
         ) from error
-    return np.ascontiguousarray(rows.reshape(-1, L))
+    return plain(rows).reshape(-1, full[-1])
 
 
 @njit(cache=True, nogil=True)

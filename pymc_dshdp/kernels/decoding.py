@@ -100,7 +100,7 @@ def _smooth(log_likelihoods, initial, transitions, kappa, lengths):
         stay, leave = exact_stay_and_leave(kappa_logit[0])
     elif kappa is None:
         P = transition_matrix(kappa_logit[0], P)
-    start = 0
+    start = np.int64(0)
     for n in range(lengths.shape[0]):
         stop = start + lengths[n]
         if found.impossible[n] >= 0:

@@ -184,7 +184,7 @@ def sweep_states(
     base,
     emission,
     grouped,
-    free=None,
+    free,
 ):
     """Draw (z_t, w_t, w_{t+1}) | all else once for each t, pi_bar and pi_init integrated out.
 
@@ -208,15 +208,14 @@ def sweep_states(
     grouped : bool
         Whether the emission is alike in all empty slots and ``base`` in all rows, so that empty
         slots can be weighed together and a time point costs the number of occupied states.
-    free : ndarray of shape (m,), int64, optional
-        The time points to draw, in the order of time; default all. At the others the state is
+    free : ndarray of shape (m,), int64
+        The time points to draw, in the order of time. At the others the state is
         given, and their w_t, drawn before the sweep, are left as they are.
 
     Returns
     -------
     SweepDraw
     """
-    T = states.shape[0]
     L = base.shape[1]
     urns = fill_urns(states, persists, lengths, switches, visits, kappa_logit, base, grouped)
     states, persists, neighbours = urns.states, urns.persists, urns.neighbours
@@ -225,10 +224,9 @@ def sweep_states(
     active, place, size = urns.active, urns.place, urns.size
     likelihoods = np.empty(L + 1)
     weights = np.empty(L + DRAW_DRAW)
-    order = np.arange(T) if free is None else free
     moved = births = deaths = 0
     impossible = -1
-    for t in order:
+    for t in free:
         before = states[t - 1] if neighbours[t] & HAS_PREVIOUS else -1
         after = states[t + 1] if neighbours[t] & HAS_NEXT else -1
         old = states[t]

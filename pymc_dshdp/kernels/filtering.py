@@ -201,7 +201,7 @@ def filter_rows(
             current[0, :L] = before
             if lost >= 2.0**SETTLED:
                 floors[0], gones[0] = WATCHING, lost
-                begin_to_watch(transitions, kappa, most, lost, astray, 0)
+                begin_to_watch(transitions, kappa, most, lost, astray[0])
             log_marginal[0] = -math.log(before.sum())
 
     n_live = (time[:n_lanes] < start[1:]).sum()
@@ -259,7 +259,7 @@ def filter_rows(
                     if floor < WATCHING:
                         gone, power = math.ldexp(1.0, CALM + floor - exponent), 1.0
                         floor = WATCHING
-                        begin_to_watch(transitions, kappa, most, gone, astray, lane)
+                        begin_to_watch(transitions, kappa, most, gone, astray[lane])
                     bound = gone * power
                     if not bound <= NEGLIGIBLE:
                         logarithms[i] = True
@@ -294,7 +294,7 @@ def filter_rows(
                         t = sequence_end
                         continue
                     normaliser, e, power, floor = 1.0, 0, 1.0, WATCHING
-                    begin_to_watch(transitions, kappa, most, gone, astray, lane)
+                    begin_to_watch(transitions, kappa, most, gone, astray[lane])
                 scale_to(current, lane, power, filtered, t)
                 if shifts.shape[0] > 0:
                     shifts[t] = shift + e * LN2
@@ -323,7 +323,7 @@ def filter_rows(
                 positive[lane] = 0
                 n_live -= 1
 
-    t = 0
+    t = np.int64(0)  # for 0 itself what follows would be compiled by itself
     for i in range(N):
         began = before.shape[0] > 0 and i == 0
         if logarithms[i] and (given[i] or not began):

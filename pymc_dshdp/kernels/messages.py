@@ -53,7 +53,7 @@ def _choose(weights, target):
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
-def backward_sample(filtered, transitions, kappa, lengths, uniforms, logarithms, following=-1):
+def backward_sample(filtered, transitions, kappa, lengths, uniforms, logarithms, following):
     """Draw z ~ p(z | y) from the filtered probabilities, last time point first.
 
     p(z_T = k) is proportional to a_T(k), p(z_t = k | z_{t+1}, y_1..t) to
@@ -101,7 +101,7 @@ def backward_sample(filtered, transitions, kappa, lengths, uniforms, logarithms,
         if logarithms[sequence]:
             low = t + 1 - lengths[sequence]
             sample_by_logarithms(filtered, transitions, low, t + 1, uniforms, j, states)
-            t, j = low - 1, -1
+            t, j = low - 1, np.int64(-1)
             continue
         for _ in range(lengths[sequence]):
             if j < 0:
@@ -163,5 +163,7 @@ def draw_paths(log_likelihoods, initial, transitions, kappa, lengths, uniforms):
     if impossible >= 0:
         states = np.zeros(filtered.shape[0], np.int64)
     else:
-        states = backward_sample(filtered, transitions, kappa, lengths, uniforms, found.logarithms)
+        states = backward_sample(
+            filtered, transitions, kappa, lengths, uniforms, found.logarithms, np.int64(-1)
+        )
     return PathDraw(states, found.log_marginal_likelihood, impossible)

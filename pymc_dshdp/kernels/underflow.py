@@ -44,13 +44,13 @@ def weigh_reachable(log_likelihood, predicted, weights, scale, current, lane, lo
 
 
 @njit(cache=True, nogil=True)
-def begin_to_watch(transitions, kappa, most, bound, astray, lane):
+def begin_to_watch(transitions, kappa, most, bound, astray):
     """Take what is lost, at most ``bound``, to be in each state, and set ``most`` the first time.
 
     ``most`` has two rows: the largest probability to stay in each state, and the largest to enter
     it from another one. Where there are nearly as many matrices as times both are 1.
     """
-    astray[lane] = bound
+    astray[:] = bound
     if most[0, 0] >= 0.0:
         return
     kappa_logit, pi_bar, index, grouped = transitions

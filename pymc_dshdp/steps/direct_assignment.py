@@ -60,7 +60,7 @@ class _DirectSampler(PriorSampler):
         self._kappa = model.rvs_to_values[prior.kappa] if moves else None
 
     def _paths(self, point):
-        return [np.ravel(point[value.name]) for value in self.paths.values]
+        return [np.ravel(point[value.name]).astype(np.int64) for value in self.paths.values]
 
     def sweep(self, point, rng):
         """Draw the states, then the transition block with their w, then collapsed parameters.

@@ -9,6 +9,7 @@ from pymc_dshdp.kernels.chain import (
     Transitions,
     first_wrong_row,
     kappa_rows,
+    plain,
     reachable_states,
 )
 
@@ -59,19 +60,19 @@ class TransitionReader:
     def kappa_and_rows(self, point):
         """(logit of kappa, pi_bar) as the model has them, float64."""
         [logit], [pi_bar] = self._logit(point), self._pi_bar(point)
-        return np.asarray(logit, "float64"), np.asarray(pi_bar, "float64", order="C")
+        return plain(logit), plain(pi_bar)
 
     def matrices(self, point):
         """(pi_init, P), of which no kappa varies with time: of the shape of pi_bar."""
         logit, pi_bar = self.kappa_and_rows(point)
         rows = pi_bar.reshape(-1, *pi_bar.shape[-2:])
         found = Transitions(np.atleast_2d(logit), rows, grouped=self._by_group).matrices
-        return np.asarray(self._pi_init(point)[0], "float64"), found.reshape(pi_bar.shape)
+        return plain(self._pi_init(point)[0]), found.reshape(pi_bar.shape)
 
     def __call__(self, point, shape, i=0):
         """See the class."""
         logit, pi_bar = self.kappa_and_rows(point)
-        pi_init = np.asarray(self._pi_init(point)[0], "float64")
+        pi_init = plain(self._pi_init(point)[0])
         pi_bar = pi_bar if self._indexed else pi_bar[None]
         kappa = kappa_rows(logit, shape) if self._varies else np.atleast_2d(logit)
         index = self.along(point, shape, len(pi_bar), i) if self._indexed else NO_INDEX
@@ -83,7 +84,7 @@ class TransitionReader:
         """Which of the matrices leads to each of the flattened states of a shape; checked."""
         [index] = self._indices[i](point)
         try:
-            index = np.ascontiguousarray(np.broadcast_to(index, shape).ravel(), np.int64)
+            index = plain(np.broadcast_to(index, shape), "int64").ravel()
         except ValueError as error:
             raise ValueError(
                 f"{self._name}: the index of its transition matrices has shape {index.shape}, but "

@@ -195,9 +195,9 @@ def sweep(rng, states, lengths, table, *, base=SHARED, logit=LOGIT, pi_bar=None)
     switches = np.zeros((n_states + 1, n_states), np.int64)
     visits = np.zeros(n_states, np.int64)
     persists = kernels.draw_persistences(rng, states, lengths, logit, pi_bar, switches, visits)
-    return kernels.sweep_states(
-        rng, states, persists, lengths, switches, visits, logit, base, Table(table), False
-    )
+    given = switches, visits, logit, base
+    every = np.arange(len(states))
+    return kernels.sweep_states(rng, states, persists, lengths, *given, Table(table), False, every)
 
 
 def test_counts_kept_equal_counts_afresh():

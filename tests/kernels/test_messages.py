@@ -335,8 +335,9 @@ def test_observations_impossible_in_some_states_are_fine():
     assert impossible == -1
     assert_allclose(probabilities(filtered), twin_filtered, rtol=1e-9, atol=1e-14)
     assert_allclose(log_marginal, twin_log_marginal, rtol=1e-12)
+    uniforms, logarithms = rng.random(200), np.array([False])
     states = backward_sample(
-        filtered, without_persistence(transition), None, lengths, rng.random(200), np.array([False])
+        filtered, without_persistence(transition), None, lengths, uniforms, logarithms, -1
     )
     assert np.all(np.isfinite(log_likelihoods[np.arange(200), states]))
 

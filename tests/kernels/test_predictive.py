@@ -218,12 +218,12 @@ def test_sums_do_not_drift(name):
     include_path(emission, states)
     lengths = np.array([T - 15, 15])
     base, logit = np.tile([0.4, 0.3, 0.2, 0.1], (L + 1, 1)), np.zeros(L)
-    pi_bar = np.full((L, L), 0.25)
+    pi_bar, every = np.full((L, L), 0.25), np.arange(T)
     for _ in range(10_000):
         switches, visits = np.zeros((L + 1, L), np.int64), np.zeros(L, np.int64)
         persists = draw_persistences(rng, states, lengths, logit, pi_bar, switches, visits)
         draw = sweep_states(
-            rng, states, persists, lengths, switches, visits, logit, base, emission, True
+            rng, states, persists, lengths, switches, visits, logit, base, emission, True, every
         )
         states = draw.states
     fresh = build(y, *made)

@@ -58,6 +58,7 @@ def run(rng, sweeps, states, lengths, logit, alpha, beta, gamma, sticks, emissio
             alpha * beta * np.ones((n_states + 1, 1)),
             emission,
             grouped,
+            np.arange(states.shape[0]),
         )
         states = draw.states
         if gamma > 0.0:
