@@ -217,6 +217,20 @@ def test_priors_with_loops_inside_are_drawn_from():
         assert stats.kstest(scale, stats.halfnorm.cdf).pvalue > 0.001
 
 
+def test_priors_made_of_distributions_are_drawn_with_the_generator_given():
+    """Fails if the draws of a component have a stream of their own: no seed gives them again."""
+    with pm.Model() as model:
+        a = pm.HalfNormal("a", 2.0)
+        pm.Beta("twice", a, a, shape=2)
+        pm.LKJCholeskyCov("factor", 1.0, 2, sd_dist=pm.Exponential.dist(a), compute_corr=False)
+        pm.Mixture("mixture", [0.5, 0.5], [pm.Normal.dist(-9, 1), pm.Normal.dist(9, a)], shape=3)
+    for rv in model.free_RVs[1:]:
+        point = {"a_log__": np.array(0.3)}
+        once, again = (PriorDraw(model, rv)(point, np.random.default_rng(1)) for _ in range(2))
+        np.testing.assert_array_equal(once, again)
+        assert not np.array_equal(once, PriorDraw(model, rv)(point, np.random.default_rng(2)))
+
+
 # -- what is learnt -----------------------------------------------------------------------------
 
 

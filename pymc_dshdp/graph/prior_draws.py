@@ -6,12 +6,14 @@ import pytensor.tensor as pt
 from pymc.distributions.transforms import _default_transform
 from pytensor.compile.builders import OpFromGraph
 from pytensor.graph.basic import Constant
-from pytensor.graph.traversal import toposort
+from pytensor.graph.replace import clone_replace
+from pytensor.graph.traversal import ancestors, toposort
 from pytensor.tensor.random.op import RandomVariable, RNGConsumerOp
 from pytensor.tensor.random.type import RandomType
 from pytensor.tensor.type import TensorType
 
 from pymc_dshdp.graph.readers import in_values, point_function
+from pymc_dshdp.graph.walks import has_op
 
 __all__ = ["PriorDraw", "has_own_transform"]
 
@@ -19,7 +21,8 @@ __all__ = ["PriorDraw", "has_own_transform"]
 class PriorDraw:
     """``draw(point, rng) -> values`` of a free variable, independent of the values it has.
 
-    Nothing is compiled but the hyperparameters.
+    Nothing is compiled but the hyperparameters. Distributions that the prior is made of
+    (``pm.HalfNormal.dist(1)`` in a correlation's, the components of a mixture) are drawn with it.
 
     Parameters
     ----------
@@ -34,13 +37,10 @@ class PriorDraw:
 
     def __init__(self, model, rv):
         node = rv.owner
-        given = [
-            v for v in node.inputs if isinstance(v.type, TensorType) and not isinstance(v, Constant)
-        ]
+        given = list(dict.fromkeys(_to_read(model, node.inputs)))
         self._read = point_function(in_values(model, given))
         fresh = {v: v.type() for v in given}
-        inputs = [fresh.get(v, v) for v in node.inputs]
-        draw = node.clone_with_new_inputs(inputs).outputs[node.outputs.index(rv)]
+        draw, *inputs = clone_replace([rv, *node.inputs], fresh)
         value = model.rvs_to_values[rv]
         again = present = value.type()
         transform = model.rvs_to_transforms[rv]
@@ -80,6 +80,23 @@ class PriorDraw:
         where &= np.isfinite(again).reshape(units, -1).all(axis=1)
         x[where] = drawn[where]
         return x
+
+
+def _to_read(model, nodes):
+    """Yield what a point tells: the nodes nearest to a draw that depend on no other draw."""
+    for node in nodes:
+        if isinstance(node, Constant) or isinstance(node.type, RandomType):
+            continue
+        if node in model.basic_RVs or not _has_draws(model, node):
+            if isinstance(node.type, TensorType):
+                yield node
+        else:
+            yield from _to_read(model, node.owner.inputs)
+
+
+def _has_draws(model, node):
+    """Whether there are draws in a node's graph that are no variables of the model."""
+    return any(has_op(v, RNGConsumerOp) for v in ancestors([node], blockers=model.basic_RVs))
 
 
 def has_own_transform(model, rv, value):
