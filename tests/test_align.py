@@ -1,6 +1,7 @@
 """Alignment: one numbering of the states over draws and chains, without a truth."""
 
 import itertools
+import re
 import warnings
 
 import arviz as az
@@ -267,6 +268,27 @@ def test_what_may_hold_numbers_of_states_is_named():
     with pytest.warns(UserWarning, match=message):
         found = dshdp.align(with_copies(others))
     np.testing.assert_array_equal(found["posterior"]["hits"], counts["hits"])
+
+
+def test_what_is_computed_from_numbers_of_states_is_named():
+    """Fails if only what holds the numbers themselves is looked for."""
+    level = np.random.default_rng(0).normal(size=(3, 40, L))
+
+    def others(z):
+        return {
+            "is_second": z == 2,
+            "late": z > 2,
+            "code": 10 * z + 1,
+            "ends_in_second": z[..., -1] == 2,
+            "square_at_events": 1.5 * z[..., [3, 14, 50]] ** 2,
+            "switch": z[..., 1:] != z[..., :-1],
+            "level": np.take_along_axis(level, z, axis=-1),
+        }
+
+    with pytest.warns(UserWarning, match="may hold") as told:
+        dshdp.align(with_copies(others))
+    [names] = re.findall("of states: (.*). If they do", str(told[0].message))
+    assert names == "is_second, late, code, ends_in_second, square_at_events"
 
 
 def test_priors_that_share_a_state_dimension_are_refused():

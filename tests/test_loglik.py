@@ -527,6 +527,11 @@ def number_of_times(z):
     pm.Potential("y", means()[z[z.sum() :]])
 
 
+def turned_by_a_sampled_number(z):
+    mean = pt.roll(means()[z], pm.DiscreteUniform("lag", 0, 3))
+    pm.Normal("y", mean, 1.0, observed=np.zeros(z.type.shape[0]))
+
+
 HIDDEN = {
     sampled_delay: "which of them it reads is set by 'lag', which is sampled",
     one_pair_of_states: r"\[z\[:-1\], z\[1:\]\]",
@@ -534,6 +539,7 @@ HIDDEN = {
     forbidden_transition: r"And\(Eq\(z\[:-1\], \[?1\]?\), Eq\(z\[1:\], \[?2\]?\)\)",
     states_of_other_states: "is set by 'other', which is sampled",
     parameters_of_the_state_at_one_time: r"mu\[z\]\[:, .*z\[0\]",
+    turned_by_a_sampled_number: r"the shape of mu\[z\].* depends on 'lag'",
     number_of_times: r"the shape of z\[.*sum\(z.*depends on the states",
 }
 

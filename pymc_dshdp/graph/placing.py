@@ -305,9 +305,9 @@ class Dependence:
                 if None not in getattr(v.type, "shape", ()):
                     continue
                 if v in self._timed or any(u in self._timed for u in moving):
+                    who = [repr(self._sampled[u]) for u in moving if u not in self._timed]
                     raise SeveralTimes(
-                        f"the shape of {formula(v)} depends on "
-                        + ("the states" if v not in self._sampled else repr(self._sampled[v]))
+                        f"the shape of {formula(v)} depends on {(who or ['the states'])[0]}"
                     )
                 loose[v] = True
 
