@@ -6,17 +6,14 @@ import numpy as np
 import pymc as pm
 import pytest
 import xarray as xr
-from models import COUNTS, poisson_model, python_graphs, sample
+from models import COUNTS, poisson_model, sample
 from scipy import stats
 
 import pymc_dshdp as dshdp
 
+pytestmark = pytest.mark.usefixtures("python_readers")
+
 TEST = np.array([0, 25, 1, 30, 2])
-
-
-@pytest.fixture(autouse=True)
-def without_compiling(monkeypatch):
-    python_graphs(monkeypatch)
 
 
 def test_hamming_distance():

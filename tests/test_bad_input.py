@@ -4,23 +4,16 @@ import re
 
 import numpy as np
 import pymc as pm
-import pytensor
 import pytensor.tensor as pt
 import pytest
-from models import COUNTS, needs_fork, poisson_model, prior_model, python_graphs, sample
+from models import COUNTS, needs_fork, poisson_model, prior_model, sample
 from pymc.exceptions import SamplingError
 from pymc.step_methods.compound import BlockedStep
 
 import pymc_dshdp as dshdp
 from pymc_dshdp.transitions.found import find_transitions, refuse_outside_dependents
 
-
-@pytest.fixture(autouse=True)
-def without_compiling(monkeypatch):
-    """Refusals do not depend on how graphs are evaluated."""
-    python_graphs(monkeypatch)
-    with pytensor.config.change_flags(mode="FAST_COMPILE"):
-        yield
+pytestmark = pytest.mark.usefixtures("python_mode")
 
 
 def parts(*words):

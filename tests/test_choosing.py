@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pymc as pm
 import pytest
-from models import FAST, posterior_of, python_graphs
+from models import FAST, posterior_of
 from scipy.special import logsumexp
 from scipy.stats import nbinom, poisson
 
@@ -14,6 +14,8 @@ from pymc_dshdp.analysis.draws import PosteriorDraws
 from pymc_dshdp.analysis.maximum import MarginalLikelihood
 from pymc_dshdp.runs import choosing
 from pymc_dshdp.transitions.found import find_transitions
+
+pytestmark = pytest.mark.usefixtures("python_readers")
 
 _, COUNTS = dshdp.datasets.earthquakes()
 Y = np.array([2, 30, 1, 3, 28, 25])
@@ -27,11 +29,6 @@ def build(K, y, prior=dshdp.FixedTransitions, more=None, **kwargs):
         if more:
             more(z)
     return model
-
-
-@pytest.fixture(autouse=True)
-def quick_graphs(monkeypatch):
-    python_graphs(monkeypatch)
 
 
 @pytest.fixture

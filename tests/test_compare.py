@@ -3,19 +3,14 @@
 import numpy as np
 import pymc as pm
 import pytest
-from models import posterior_of, python_graphs
+from models import posterior_of
 
 import pymc_dshdp as dshdp
 
+pytestmark = pytest.mark.usefixtures("python_readers")
+
 TRAIN = np.random.default_rng(0).poisson(5.0, size=30)
 TEST = np.random.default_rng(1).poisson(5.0, size=30)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def quick_graphs():
-    with pytest.MonkeyPatch.context() as patch:
-        python_graphs(patch)
-        yield
 
 
 def poisson(y, level, lengths=(30,)):

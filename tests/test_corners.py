@@ -4,19 +4,13 @@ import numpy as np
 import pymc as pm
 import pytensor
 import pytest
-from models import python_graphs
 
 import pymc_dshdp as dshdp
 from pymc_dshdp.kernels.chain import without_persistence
 from pymc_dshdp.kernels.decoding import filter_with_scores
 from pymc_dshdp.likelihood.missing import is_missing_observation
 
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    python_graphs(monkeypatch)
-    with pytensor.config.change_flags(mode="FAST_COMPILE"):
-        yield
+pytestmark = pytest.mark.usefixtures("python_mode")
 
 
 @pytest.mark.parametrize("step", [dshdp.WeakLimitFFBS, dshdp.DSBlockGibbs])

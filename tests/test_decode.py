@@ -8,13 +8,15 @@ import pandas as pd
 import pymc as pm
 import pytest
 import xarray as xr
-from models import posterior_of, python_graphs, sample
+from models import posterior_of, sample
 from results import recorded
 from results import result as hand_made
 from scipy import stats
 from scipy.special import logsumexp
 
 import pymc_dshdp as dshdp
+
+pytestmark = pytest.mark.usefixtures("python_readers")
 
 DAYS = pd.date_range("2020-01-01", periods=9)
 LENGTHS = [5, 4]
@@ -29,13 +31,6 @@ def declare(counts=COUNTS, lengths=LENGTHS, days=DAYS):
         rate = pm.LogNormal("rate", 2.0, 1.0, dims="state")
         pm.Poisson("y", rate[z], observed=counts, dims="day")
     return model
-
-
-@pytest.fixture(scope="module", autouse=True)
-def quick_graphs():
-    with pytest.MonkeyPatch.context() as patch:
-        python_graphs(patch)
-        yield
 
 
 @pytest.fixture(scope="module")

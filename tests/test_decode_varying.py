@@ -4,14 +4,15 @@ import itertools
 
 import numpy as np
 import pymc as pm
-import pytensor
 import pytensor.tensor as pt
 import pytest
 import xarray as xr
-from models import python_graphs, sample
+from models import sample
 from scipy import special, stats
 
 import pymc_dshdp as dshdp
+
+pytestmark = pytest.mark.usefixtures("python_mode")
 
 MEANS = np.array([-0.5, 1.0])
 X = np.array([0.0, 2.0, -1.0, 1.5, -2.0])
@@ -30,14 +31,6 @@ def declare(x=X, y=Y, held=True, **layout):
         z = dshdp.HiddenStates("z", prior, **(layout or {"lengths": LENGTHS}))
         pm.Normal("y", pt.as_tensor(MEANS)[z], 1.0, observed=y)
     return model
-
-
-@pytest.fixture(scope="module", autouse=True)
-def quick_graphs():
-    with pytest.MonkeyPatch.context() as patch:
-        python_graphs(patch)
-        with pytensor.config.change_flags(mode="FAST_COMPILE"):
-            yield
 
 
 @pytest.fixture(scope="module")

@@ -4,9 +4,11 @@ import numpy as np
 import pymc as pm
 import pytest
 import xarray as xr
-from models import FAST, posterior_of, python_graphs
+from models import FAST, posterior_of
 
 import pymc_dshdp as dshdp
+
+pytestmark = pytest.mark.usefixtures("python_readers")
 
 pmd = pytest.importorskip("pymc.dims")
 if not hasattr(pmd, "Poisson"):
@@ -14,13 +16,6 @@ if not hasattr(pmd, "Poisson"):
 
 COUNTS = np.random.default_rng(0).poisson(np.repeat([2, 9, 2], 4))
 COORDS = {"state": range(3), "time": range(12)}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def quick_graphs():
-    with pytest.MonkeyPatch.context() as patch:
-        python_graphs(patch)
-        yield
 
 
 def named(y=COUNTS):

@@ -5,10 +5,9 @@ import copy
 import cloudpickle
 import numpy as np
 import pymc as pm
-import pytensor
 import pytest
 from emissions import family_models as families
-from models import COUNTS, SEGMENTS, needs_fork, posterior, python_graphs, read_only, sample
+from models import COUNTS, SEGMENTS, needs_fork, posterior, read_only, sample
 from pymc.exceptions import SamplingError
 from pymc.sampling.mcmc import assign_step_methods
 from pymc.step_methods.compound import Competence
@@ -20,14 +19,7 @@ from pymc_dshdp.steps import direct_assignment
 from pymc_dshdp.steps.direct_assignment import DSBlockGibbs
 from pymc_dshdp.steps.states import FULL_DRAWS, HELD_ITERATIONS
 
-
-@pytest.fixture(scope="module", autouse=True)
-def python_mode():
-    """Graphs need no compiling here; the kernels stay compiled."""
-    with pytest.MonkeyPatch.context() as patch:
-        python_graphs(patch)
-        with pytensor.config.change_flags(mode="FAST_COMPILE"):
-            yield
+pytestmark = pytest.mark.usefixtures("python_mode")
 
 
 def counts_model(prior=dshdp.DSHDP, n_states=4, y=COUNTS, states=None, **kwargs):

@@ -5,19 +5,14 @@ import numpy as np
 import pymc as pm
 import pytensor
 import pytest
-from models import COUNTS, evaluate, posterior, prior_model, python_graphs, sample
+from models import COUNTS, evaluate, posterior, prior_model, sample
 from scipy import stats
 from scipy.special import betaln, gammaln
 
 import pymc_dshdp as dshdp
 from pymc_dshdp.transitions import find_transitions
 
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    python_graphs(monkeypatch)
-    with pytensor.config.change_flags(mode="FAST_COMPILE"):
-        yield
+pytestmark = pytest.mark.usefixtures("python_mode")
 
 
 def mixture(n_states=4, **kwargs):

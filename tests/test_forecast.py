@@ -4,22 +4,16 @@ import numpy as np
 import pymc as pm
 import pytest
 import xarray as xr
-from models import python_graphs
 from results import recorded
 
 import pymc_dshdp as dshdp
+
+pytestmark = pytest.mark.usefixtures("python_readers")
 
 COUNTS = np.array([1, 2, 9, 8, 1, 0, 7])
 KAPPA, ROWS = np.array([0.6, 0.1]), np.array([[0.3, 0.7], [0.4, 0.6]])
 P = np.diag(KAPPA) + (1 - KAPPA)[:, None] * ROWS
 RATE = np.array([1.0, 50.0])
-
-
-@pytest.fixture(scope="module", autouse=True)
-def quick_graphs():
-    with pytest.MonkeyPatch.context() as patch:
-        python_graphs(patch)
-        yield
 
 
 def draws(z, n, **theta):

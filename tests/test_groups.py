@@ -4,10 +4,9 @@ import itertools
 
 import numpy as np
 import pymc as pm
-import pytensor
 import pytensor.tensor as pt
 import pytest
-from models import FAST, posterior_of, python_graphs, sample
+from models import FAST, posterior_of, sample
 from reference import assert_frequencies, monte_carlo_error
 from scipy import special, stats
 
@@ -63,13 +62,6 @@ def path_law(layout, kappa=KAPPA):
         else:
             out *= P[index[t], PATHS[:, t - 1], PATHS[:, t]]
     return out
-
-
-@pytest.fixture
-def quick(monkeypatch):
-    python_graphs(monkeypatch)
-    with pytensor.config.change_flags(mode="FAST_COMPILE"):
-        yield
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -8,22 +8,18 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 import xarray as xr
-from models import python_graphs, sample
+from models import sample
 from pymc.exceptions import SamplingError
 
 import pymc_dshdp as dshdp
 
-pytestmark = pytest.mark.filterwarnings("ignore:Data in .* contains missing")
+pytestmark = [
+    pytest.mark.usefixtures("python_mode"),
+    pytest.mark.filterwarnings("ignore:Data in .* contains missing"),
+]
 X = np.array([0.0, 1.0, 2.0, 3.0, 4.0, 5.0])
 TABLE = np.column_stack([X, X[::-1]])
 DAYS = pd.date_range("2024-01-01", periods=6)
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    python_graphs(monkeypatch)
-    with pytensor.config.change_flags(mode="FAST_COMPILE"):
-        yield
 
 
 def frozen(array):

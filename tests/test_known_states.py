@@ -4,27 +4,21 @@ import itertools
 
 import numpy as np
 import pymc as pm
-import pytensor
 import pytensor.tensor as pt
 import pytest
-from models import evaluate, python_graphs
+from models import evaluate
 from reference import assert_frequencies
 from scipy import stats
 
 import pymc_dshdp as dshdp
 from pymc_dshdp.steps.starting import initial_paths
 
+pytestmark = pytest.mark.usefixtures("python_mode")
+
 MEANS = np.array([-1.0, 0.0, 1.5])
 Y = np.array([0.3, -0.2, 1.0, 0.4, -0.9, 0.1])
 LENGTHS = [4, 2]
 KNOWN = {1: 2, 3: 0}  # the first sequence has a gap of one between them
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    python_graphs(monkeypatch)
-    with pytensor.config.change_flags(mode="FAST_COMPILE"):
-        yield
 
 
 def normal_model(known=KNOWN, layout=None, theta=None, y=Y, **prior):

@@ -2,25 +2,17 @@
 
 import numpy as np
 import pymc as pm
-import pytensor
 import pytensor.tensor as pt
 import pytest
-from models import posterior, python_graphs, sample
+from models import posterior, sample
 
 import pymc_dshdp as dshdp
+
+pytestmark = pytest.mark.usefixtures("python_mode")
 
 PATH = np.repeat([0, 1, 0, 1], [5, 4, 6, 3])
 COUNTS = np.random.default_rng(0).poisson(np.array([2.0, 9.0])[PATH])
 QUIET = {"chains": 1, "tune": 50}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def python_mode():
-    """Graphs are evaluated in Python; the kernels stay compiled."""
-    with pytest.MonkeyPatch.context() as patch:
-        python_graphs(patch)
-        with pytensor.config.change_flags(mode="FAST_COMPILE"):
-            yield
 
 
 def labelled_model(prior=dshdp.DSHDP, n_states=3, observed=None, **kwargs):

@@ -2,11 +2,9 @@
 
 import numpy as np
 import pymc as pm
-import pytensor
 import pytest
 from emissions import family_models as families
 from emissions.family_models import COUNTS, NUMBERS, SUCCESSES, TIMES, TRIALS, L, T
-from models import python_graphs
 from numba import njit
 from scipy import stats
 from scipy.special import expit, gammaln, multigammaln
@@ -21,16 +19,9 @@ from pymc_dshdp.steps.collapsed import find_complete
 from pymc_dshdp.steps.joint import JointDensity
 from pymc_dshdp.transitions import find_transitions
 
+pytestmark = pytest.mark.usefixtures("python_mode")
+
 PATH = np.array([1, 1, 1, 2, 2, 1, 1, 2, 2, 2, 1, 1])  # state 0 never
-
-
-@pytest.fixture(scope="module", autouse=True)
-def python_mode():
-    """Graphs need no compiling here; the kernels stay compiled."""
-    with pytest.MonkeyPatch.context() as patch:
-        python_graphs(patch)
-        with pytensor.config.change_flags(mode="FAST_COMPILE"):
-            yield
 
 
 NODES, SHARES = np.polynomial.legendre.leggauss(20)

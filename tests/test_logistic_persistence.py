@@ -4,11 +4,10 @@ import itertools
 
 import numpy as np
 import pymc as pm
-import pytensor
 import pytensor.tensor as pt
 import pytest
 import xarray as xr
-from models import python_graphs, sample
+from models import sample
 from reference import monte_carlo_error
 from scipy import special
 from test_varying_persistence import LENGTHS, MEANS, X, Y, law_of_paths
@@ -17,14 +16,9 @@ import pymc_dshdp as dshdp
 from pymc_dshdp.likelihood import coefficients
 from pymc_dshdp.steps import logistic_update
 
+pytestmark = pytest.mark.usefixtures("python_mode")
+
 MU, SIGMA = np.array([[0.5, -0.3], [-0.2, 0.9]]), np.array([1.5, 1.0])
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    python_graphs(monkeypatch)
-    with pytensor.config.change_flags(mode="FAST_COMPILE"):
-        yield
 
 
 def declare(persistence=None, prior=dshdp.FixedTransitions, y=Y, **layout):

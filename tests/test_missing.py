@@ -6,21 +6,15 @@ import numpy as np
 import pymc as pm
 import pytensor
 import pytest
-from models import python_graphs
 from scipy import stats
 
 import pymc_dshdp as dshdp
 from pymc_dshdp.steps.weak_limit import WeakLimitFFBS
 
+pytestmark = pytest.mark.usefixtures("python_mode")
+
 RATES = np.array([1.0, 6.0, 20.0])
 COUNTS = np.ma.masked_array([1, 0, 7, 99, 99, 20], mask=[0, 0, 0, 1, 1, 0])
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    python_graphs(monkeypatch)
-    with pytensor.config.change_flags(mode="FAST_COMPILE"):
-        yield
 
 
 def gap_model(counts=COUNTS):

@@ -2,27 +2,19 @@
 
 import numpy as np
 import pymc as pm
-import pytensor
 import pytensor.tensor as pt
 import pytest
 import xarray as xr
-from models import COUNTS, python_graphs, sample
+from models import COUNTS, sample
 
 import pymc_dshdp as dshdp
 from pymc_dshdp._compat import group
 from pymc_dshdp.likelihood.table import LogLikelihoodTable
 
+pytestmark = pytest.mark.usefixtures("python_mode")
+
 PRIORS = (dshdp.DSHDP, dshdp.StickyHDP, dshdp.HDP, dshdp.FixedTransitions)
 RATES = pt.as_tensor(np.array([2.0, 20.0, 60.0]))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def python_mode():
-    """Graphs are evaluated in Python; the kernels stay compiled."""
-    with pytest.MonkeyPatch.context() as patch:
-        python_graphs(patch)
-        with pytensor.config.change_flags(mode="FAST_COMPILE"):
-            yield
 
 
 def one_rat(name, y, prior=dshdp.DSHDP, **layout):

@@ -5,22 +5,17 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 import xarray as xr
-from models import FAST, posterior_of, python_graphs
+from models import FAST, posterior_of
 from scipy import stats
 
 import pymc_dshdp as dshdp
+
+pytestmark = pytest.mark.usefixtures("python_readers")
 
 TRAIN = np.random.default_rng(0).poisson(5.0, size=12)
 TEST = np.array([0, 25, 1, 30, 2])
 MASKED = np.ma.masked_array(TRAIN, mask=np.arange(12) == 3)
 VECTORS = np.random.default_rng(1).normal(size=(12, 2))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def quick_graphs():
-    with pytest.MonkeyPatch.context() as patch:
-        python_graphs(patch)
-        yield
 
 
 def states(**layout):

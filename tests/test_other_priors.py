@@ -4,22 +4,17 @@ import numpy as np
 import pymc as pm
 import pytensor
 import pytest
-from models import FAST, python_graphs
+from models import FAST
 from scipy import special, stats
 from test_sampling import BATCHES, Z_LIMIT, statistics
 
 import pymc_dshdp as dshdp
 from pymc_dshdp.kernels.persistence import log_sticky_marginal
 
+pytestmark = pytest.mark.usefixtures("python_mode")
+
 SWEEPS = 1500
 LENGTHS = [5, 7]
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    python_graphs(monkeypatch)
-    with pytensor.config.change_flags(mode="FAST_COMPILE"):
-        yield
 
 
 def sticky():

@@ -3,7 +3,7 @@
 import numpy as np
 import pymc as pm
 import pytest
-from models import python_graphs, sample
+from models import sample
 from reference import all_paths, log_joint_of_paths
 from scipy import stats
 from scipy.special import logsumexp
@@ -12,13 +12,10 @@ import pymc_dshdp as dshdp
 from pymc_dshdp._compat import group
 from pymc_dshdp.analysis import path_entropy
 
+pytestmark = pytest.mark.usefixtures("python_readers")
+
 L = 3
 Y = np.array([0, 2, 9, 8, 1, 7])
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    python_graphs(monkeypatch)
 
 
 def counts(y, **layout):

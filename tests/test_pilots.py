@@ -4,7 +4,7 @@ import numpy as np
 import pymc as pm
 import pytest
 import reference
-from models import COUNTS, python_graphs, sample
+from models import COUNTS, sample
 
 import pymc_dshdp as dshdp
 from pymc_dshdp.steps import pilots
@@ -19,10 +19,7 @@ from pymc_dshdp.steps.pilots import (
 )
 from pymc_dshdp.steps.wide_starts import KINDS, standardised, wide_start
 
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    python_graphs(monkeypatch)
+pytestmark = pytest.mark.usefixtures("python_readers")
 
 
 def conjugate(**states):

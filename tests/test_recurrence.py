@@ -4,28 +4,20 @@ import itertools
 
 import numpy as np
 import pymc as pm
-import pytensor
 import pytensor.tensor as pt
 import pytest
-from models import python_graphs
 from reference import assert_frequencies
 from scipy.special import expit
 from test_decode_varying import repeated
 
 import pymc_dshdp as dshdp
 
+pytestmark = pytest.mark.usefixtures("python_mode")
+
 ROWS = np.array([[0.3, 0.7], [0.4, 0.6]])
 SURE = 1.0 - np.eye(2)  # a switch that is no choice
 C = np.array([[0.4, 1.8, -1.1], [-0.7, -1.5, 0.9]])  # intercept, observation before, covariate
 SUCCESS = np.array([0.2, 0.9])
-
-
-@pytest.fixture(scope="module", autouse=True)
-def quick_graphs():
-    with pytest.MonkeyPatch.context() as patch:
-        python_graphs(patch)
-        with pytensor.config.change_flags(mode="FAST_COMPILE"):
-            yield
 
 
 def before(y):

@@ -2,24 +2,15 @@
 
 import numpy as np
 import pymc as pm
-import pytensor
 import pytest
-from models import python_graphs
 from scipy import integrate, stats
 
 import pymc_dshdp as dshdp
 from pymc_dshdp.steps.collapsed import find_complete
 
+pytestmark = pytest.mark.usefixtures("python_mode")
+
 T, L = 12, 3
-
-
-@pytest.fixture(scope="module", autouse=True)
-def python_mode():
-    """Graphs need no compiling here; the kernels stay compiled."""
-    with pytest.MonkeyPatch.context() as patch:
-        python_graphs(patch)
-        with pytensor.config.change_flags(mode="FAST_COMPILE"):
-            yield
 
 
 X = np.cos(np.arange(T))

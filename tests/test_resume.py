@@ -7,7 +7,6 @@ import signal
 import numpy as np
 import pandas as pd
 import pymc as pm
-import pytensor
 import pytest
 import xarray as xr
 from models import (
@@ -18,7 +17,6 @@ from models import (
     needs_kill,
     poisson_model,
     posterior,
-    python_graphs,
     sample,
 )
 from reference import monte_carlo_error
@@ -28,17 +26,10 @@ from pymc_dshdp._compat import group
 from pymc_dshdp.runs import resume
 from pymc_dshdp.steps.states import HELD_ITERATIONS
 
+pytestmark = pytest.mark.usefixtures("python_mode")
+
 SEED = 11
 TUNE = HELD_ITERATIONS + 5
-
-
-@pytest.fixture(scope="module", autouse=True)
-def python_mode():
-    """Graphs are evaluated in Python; the kernels stay compiled."""
-    with pytest.MonkeyPatch.context() as patch:
-        python_graphs(patch)
-        with pytensor.config.change_flags(mode="FAST_COMPILE"):
-            yield
 
 
 def nuts():

@@ -4,24 +4,14 @@ import numpy as np
 import pymc as pm
 import pytensor
 import pytest
-from models import COUNTS, FAST, SEGMENTS, poisson_model, posterior, python_graphs, sample
+from models import COUNTS, FAST, SEGMENTS, poisson_model, posterior, sample
 
 import pymc_dshdp as dshdp
 from pymc_dshdp.transitions import find_transitions
 
+pytestmark = pytest.mark.usefixtures("python_mode")
+
 SWEEPS, BATCHES, Z_LIMIT = 1000, 25, 4.5
-
-
-@pytest.fixture(scope="module", autouse=True)
-def python_mode():
-    """Functions of graphs need no compiling here; the kernels are compiled as ever."""
-    with pytensor.config.change_flags(mode="FAST_COMPILE"):
-        yield
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    python_graphs(monkeypatch)
 
 
 def test_clear_segments_are_found_by_every_chain():

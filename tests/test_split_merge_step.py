@@ -2,25 +2,16 @@
 
 import numpy as np
 import pymc as pm
-import pytensor
 import pytest
-from models import python_graphs
 
 import pymc_dshdp as dshdp
+
+pytestmark = pytest.mark.usefixtures("python_mode")
 
 L = 5
 RATES = np.array([2.0, 9.0, 4.0, 9.0, 2.0])
 Y = np.random.default_rng(4).poisson(np.repeat(RATES, 8))
 KNOWN = np.where(np.arange(40) % 10 == 3, 2, -1)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def python_mode():
-    """Graphs need no compiling here; the kernels stay compiled."""
-    with pytest.MonkeyPatch.context() as patch:
-        python_graphs(patch)
-        with pytensor.config.change_flags(mode="FAST_COMPILE"):
-            yield
 
 
 def build(prior=dshdp.DSHDP, known=None, sampler=dshdp.WeakLimitFFBS, **kwargs):

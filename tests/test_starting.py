@@ -3,16 +3,13 @@
 import numpy as np
 import pymc as pm
 import pytest
-from models import fixed_model, posterior, python_graphs, sample
+from models import fixed_model, posterior, sample
 
 import pymc_dshdp as dshdp
 
+pytestmark = pytest.mark.usefixtures("python_readers")
+
 PATHS = np.repeat([0, 1, 0, 1], 10), np.repeat([1, 0], 12)
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    python_graphs(monkeypatch)
 
 
 def rats(levels=(0.0, 20.0), together=False):

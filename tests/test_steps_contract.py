@@ -13,7 +13,6 @@ from models import (
     needs_fork,
     poisson_model,
     posterior,
-    python_graphs,
     read_only,
 )
 from models import sample as sample_quietly
@@ -27,14 +26,9 @@ from pymc_dshdp._compat import begin_chain
 from pymc_dshdp.steps import grid_rho
 from pymc_dshdp.steps.states import FULL_DRAWS, HELD_ITERATIONS
 
+pytestmark = pytest.mark.usefixtures("python_pymc")
+
 STEPS = [dshdp.WeakLimitFFBS, dshdp.GridRhoStep]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def python_mode():
-    """PyMC's own functions need no compiling here."""
-    with pytensor.config.change_flags(mode="FAST_COMPILE"):
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -47,11 +41,6 @@ def steps(model):
     """Each step by name, compiled once; tests set the state that they need."""
     with model:
         return {step.__name__: step([model["z"]], rng=np.random.default_rng(1)) for step in STEPS}
-
-
-@pytest.fixture
-def quick(monkeypatch):
-    python_graphs(monkeypatch)
 
 
 @pytest.fixture

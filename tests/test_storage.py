@@ -3,26 +3,18 @@
 import arviz
 import numpy as np
 import pymc as pm
-import pytensor
 import pytest
 import xarray as xr
-from models import COUNTS, fixed_model, posterior, prior_model, python_graphs, sample
+from models import COUNTS, fixed_model, posterior, prior_model, sample
 
 import pymc_dshdp as dshdp
 from pymc_dshdp._compat import group
 from pymc_dshdp.runs.state_summary import longest_chains
 
+pytestmark = pytest.mark.usefixtures("python_mode")
+
 EVERY, DRAWS = 4, 31
 RUN = {"draws": DRAWS, "tune": 10, "chains": 2}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def python_mode():
-    """Graphs are evaluated in Python; the kernels stay compiled."""
-    with pytest.MonkeyPatch.context() as patch:
-        python_graphs(patch)
-        with pytensor.config.change_flags(mode="FAST_COMPILE"):
-            yield
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pymc as pm
-import pytensor
 import pytest
 from models import python_graphs, sample
 from numpy.testing import assert_allclose, assert_array_equal
@@ -13,14 +12,10 @@ from pymc_dshdp.kernels.messages import forward_filter_backward_sample
 from pymc_dshdp.likelihood.table import LogLikelihoodTable
 from pymc_dshdp.transitions import find_transitions
 
+pytestmark = pytest.mark.usefixtures("python_pymc")
+
 LENGTHS = [20, 1, 33, 6]
 T = sum(LENGTHS)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def python_mode():
-    with pytensor.config.change_flags(mode="FAST_COMPILE"):
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -4,21 +4,18 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pymc as pm
 import pytest
-from models import FAST, posterior_of, python_graphs
+from models import FAST, posterior_of
 from scipy.special import expit, softmax
 
 import pymc_dshdp as dshdp
 from pymc_dshdp._compat import make_result
 
+pytestmark = pytest.mark.usefixtures("python_readers")
+
 T = 12
 X = np.linspace(-1.0, 2.0, T)
 W = np.cos(np.arange(T))
 DIMS = ("state", "state_to")
-
-
-@pytest.fixture(autouse=True)
-def quick_graphs(monkeypatch):
-    python_graphs(monkeypatch)
 
 
 def result(declare, lengths=(5, 7), coords=(), draws=3):

@@ -4,10 +4,9 @@ import itertools
 
 import numpy as np
 import pymc as pm
-import pytensor
 import pytensor.tensor as pt
 import pytest
-from models import COUNTS, evaluate, posterior_of, python_graphs, sample
+from models import COUNTS, evaluate, posterior_of, sample
 from pytensor.gradient import grad
 from reference import assert_frequencies, monte_carlo_error
 from scipy import special, stats
@@ -28,13 +27,6 @@ rng = np.random.default_rng(3)
 ROWS = rng.dirichlet(np.ones(3), size=(2, 3))
 ROWS[0, 0], ROWS[1, 2], ROWS[1, 0] = [0.0, 0.3, 0.7], [0.0, 0.0, 1.0], [0.6, 0.4, 0.0]
 PATHS = np.array(list(itertools.product(range(3), repeat=6)))
-
-
-@pytest.fixture
-def quick(monkeypatch):
-    python_graphs(monkeypatch)
-    with pytensor.config.change_flags(mode="FAST_COMPILE"):
-        yield
 
 
 def normal_model(P=ROWS, layout=None, y=Y, index=INDEX, data=None, **kwargs):

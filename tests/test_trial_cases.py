@@ -5,23 +5,19 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 import pytest
-from models import posterior, posterior_of, python_graphs, sample
+from models import posterior, posterior_of, sample
 from pytensor.gradient import grad
 from scipy import special
 
 import pymc_dshdp as dshdp
 from pymc_dshdp.distributions import HiddenPath
 
-pytestmark = pytest.mark.filterwarnings("ignore:Data in .* contains missing")
+pytestmark = [
+    pytest.mark.usefixtures("python_mode"),
+    pytest.mark.filterwarnings("ignore:Data in .* contains missing"),
+]
 RNG = np.random.default_rng(20)
 NOISE = RNG.normal(size=40)
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    python_graphs(monkeypatch)
-    with pytensor.config.change_flags(mode="FAST_COMPILE"):
-        yield
 
 
 def normal_model(y, n_states=3, scale=1.0, layout=None):

@@ -8,7 +8,7 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 import pytest
-from models import FAST, evaluate, python_graphs, sample
+from models import FAST, evaluate, sample
 from pytensor.gradient import grad
 from reference import assert_frequencies, monte_carlo_error
 from scipy import special, stats
@@ -22,13 +22,6 @@ X = np.array([0.0, 2.0, -1.0, 1.5, -2.0, 0.5])
 Y = np.array([0.3, 0.8, 1.0, -0.4, -0.9, 0.1])
 LENGTHS = [4, 2]
 KAPPA = special.expit(np.array([0.5, -1.0]) + 1.3 * X[:, None])
-
-
-@pytest.fixture
-def quick(monkeypatch):
-    python_graphs(monkeypatch)
-    with pytensor.config.change_flags(mode="FAST_COMPILE"):
-        yield
 
 
 def path_weights(path, w, kappa):

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from models import python_graphs
 from pymc.pytensorf import compile as compile_pymc
 from pytensor.compile.mode import Mode
 from reference import assert_distribution
@@ -38,12 +37,6 @@ from pymc_dshdp.likelihood.conjugate import ConjugateTerm, find_conjugate
 
 DRAWS = 4000
 PYTHON = Mode(linker="py", optimizer="fast_run").excluding("fusion")
-
-
-@pytest.fixture(autouse=True)
-def python_mode(monkeypatch):
-    """Small graphs need no compiling here."""
-    python_graphs(monkeypatch)
 
 
 def start(model, seed=3):

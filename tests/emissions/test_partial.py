@@ -4,10 +4,9 @@ import itertools
 
 import numpy as np
 import pymc as pm
-import pytensor
 import pytensor.tensor as pt
 import pytest
-from models import python_graphs, sample
+from models import sample
 from reference import assert_distribution, assert_frequencies
 from scipy import stats
 
@@ -15,7 +14,10 @@ import pymc_dshdp as dshdp
 from pymc_dshdp.likelihood.missing import is_missing_observation
 from pymc_dshdp.steps.conjugate import ConjugateStep
 
-pytestmark = pytest.mark.filterwarnings("ignore:Data in .* contains missing")
+pytestmark = [
+    pytest.mark.usefixtures("python_pymc"),
+    pytest.mark.filterwarnings("ignore:Data in .* contains missing"),
+]
 MEANS = np.array([[0.0, 0.0, 1.0], [1.0, -1.0, 0.5]])
 COVARIANCES = np.array(
     [
@@ -27,13 +29,6 @@ DATA = np.array(
     [[0.3, -0.2, 1.1], [np.nan, 0.8, -0.4], [np.nan, np.nan, np.nan], [0.2, np.nan, 2.0]]
 )
 MASKED = np.ma.masked_invalid(DATA)
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    python_graphs(monkeypatch)
-    with pytensor.config.change_flags(mode="FAST_COMPILE"):
-        yield
 
 
 def normal_model(data=MASKED, layout=None, index=lambda z: z):

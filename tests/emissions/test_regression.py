@@ -4,7 +4,6 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
-from models import python_graphs
 from pymc.sampling.mcmc import assign_step_methods
 from reference import monte_carlo_error
 from scipy import stats
@@ -21,12 +20,6 @@ ONES = np.ones((T, 1))
 COVARIANCE = np.array([[2.0, 0.5], [0.5, 1.0]])
 C = 0.3  # an offset that is a random variable
 SCALE = np.array([0.5, 1.0, 2.0])
-
-
-@pytest.fixture(autouse=True)
-def python_mode(monkeypatch):
-    """Small graphs need no compiling here."""
-    python_graphs(monkeypatch)
 
 
 def two_variables(z):
