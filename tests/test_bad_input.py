@@ -274,6 +274,18 @@ def test_outside_dependents_of_the_transition_block(name, as_potential):
             refuse(model, "transition_variables", "WeakLimitFFBS")
 
 
+def test_a_mask_on_nonparametric_rows():
+    """As a user would try it; whoever asks for one is told what has it."""
+    mask = np.triu(np.ones((3, 3)))
+    with pm.Model(), pytest.raises(ValueError, match="concentration belongs.* FixedTransitions"):
+        dshdp.DSHDP("hmm", n_states=3, concentration=mask)
+    with prior_model() as model:
+        pm.Potential("mask", pt.switch(model["hmm_pi_bar"] > 0.1, 0.0, -np.inf).sum())
+        words = parts("'mask' depends on 'hmm_pi_bar'", "(Transitions)", "(FixedTransitions)")
+        with pytest.raises(ValueError, match=words):
+            refuse(model, "transition_variables", "WeakLimitFFBS")
+
+
 @pytest.mark.parametrize("as_potential", [False, True], ids=["variable", "potential"])
 @pytest.mark.parametrize("name", ["phi", "eta", "kappa", "rho1"])
 def test_outside_dependents_of_self_persistence(name, as_potential):

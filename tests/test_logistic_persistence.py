@@ -137,7 +137,7 @@ def test_regressions_of_the_states_before(case, monkeypatch):
     seen = []
 
     def drawn(rng, regressions, b, prior):
-        seen.append((regressions, prior))
+        seen.append((regressions, b, prior))
         return b + 1.0
 
     monkeypatch.setattr(logistic_update, "draw_logistic", drawn)
@@ -149,7 +149,7 @@ def test_regressions_of_the_states_before(case, monkeypatch):
             point[name] = path.reshape(point[name].shape)
     seen.clear()
     new, _ = step.step(point)
-    [(found, prior)] = seen
+    [(found, b, prior)] = seen
     ones = np.ones((4, 0 if case == "bare" else 1))
     np.testing.assert_array_equal(found.z, PATHS[:, :-1].ravel())
     np.testing.assert_array_equal(found.x, np.hstack([ones, x[:, 1:].reshape(4, 2)]))
@@ -159,7 +159,8 @@ def test_regressions_of_the_states_before(case, monkeypatch):
     mu, sigma = [2.0, 0.0, 0.0][3 - p :], [2.0, 1.0, 1.0][3 - p :]
     np.testing.assert_allclose(prior[1, :, :p] * sigma, np.eye(p))
     np.testing.assert_allclose(prior[1, :, p] * sigma, mu)
-    assert (new["hmm_kappa_coef"] == point["hmm_kappa_coef"] + 1.0).all()
+    np.testing.assert_array_equal(new["hmm_kappa_coef"], b + 1.0)
+    assert (b == point["hmm_kappa_coef"]).all() == (case == "bare")
 
 
 def test_automatic_steps_and_readers():

@@ -3,6 +3,7 @@
 import matplotlib.pyplot as plt
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 import pytest
 from models import FAST, posterior_of
 from scipy.special import expit, softmax
@@ -121,11 +122,20 @@ def test_seasons():
         dshdp.transition_effect(idata, "now", model=model, values=[0.5])
 
 
-def test_groups():
+@pytest.mark.parametrize(
+    ("group", "layout"),
+    [
+        (["a", "b"] * 6, {"lengths": [5, 7]}),
+        (["b", "a"], {"lengths": [5, 7]}),
+        (["a", "b", "b", "a"], {"shape": (4, 3)}),
+    ],
+)
+def test_groups(group, layout):
+    """Of each time and of each sequence."""
     with pm.Model(coords={"state": range(2), "subject": ["a", "b"]}) as model:
         prior = dshdp.DSHDP("hmm", dims="state", groups="subject")
-        z = dshdp.HiddenStates("z", prior, lengths=[5, 7], group=["a", "b"] * 6)
-        pm.Normal("y", z, 1.0, observed=np.arange(T) % 2)
+        z = dshdp.HiddenStates("z", prior, **layout, group=group)
+        pm.Normal("y", z, 1.0, observed=np.arange(T).reshape(layout.get("shape", (T,))) % 2)
     idata = dshdp.align(make_result(posterior_of(model, 2, compile_kwargs=FAST)))
     effect = dshdp.transition_effect(idata, "z_group", model=model)
     kappa, rows = (idata["posterior"][f"hmm_{name}"].values for name in ("kappa", "pi_bar"))
@@ -155,6 +165,27 @@ def lagged():
     b = pm.Normal("b", dims="state")
     kappa = pm.math.sigmoid(b * pm.math.concatenate([x[:1], x[:-1]])[:, None])
     return dshdp.FixedTransitions("hmm", dims="state", kappa=kappa)
+
+
+def by_dose(of=lambda dose: dose):
+    dose = pm.Data("dose", np.array([-1.0, 2.0, 0.5]))
+    b = pm.Normal("b", dims="state")
+    kappa = pm.math.sigmoid(b * pt.repeat(of(dose), np.array([3, 4, 5]))[:, None])
+    return dshdp.FixedTransitions("hmm", dims="state", kappa=kappa)
+
+
+def test_a_covariate_of_each_sequence():
+    """Fails if its value for one sequence may be seen by others."""
+    idata, model = result(by_dose, lengths=(3, 4, 5))
+    effect = dshdp.transition_effect(idata, "dose", model=model)
+    np.testing.assert_allclose(effect.draws["dose"], [-1.0, 0.5, 2.0])
+    one = idata["posterior"].isel(chain=0, draw=1)
+    kappa = expit(0.5 * one["b"].values)
+    P = np.diag(kappa) + (1.0 - kappa)[:, None] * one["hmm_pi_bar"].values
+    np.testing.assert_allclose(effect.draws[0, 1, 1], P)
+    idata, model = result(lambda: by_dose(lambda dose: dose - dose.mean()), lengths=(3, 4, 5))
+    with pytest.raises(ValueError, match="'dose' at one time changes the transitions of 'z' at"):
+        dshdp.transition_effect(idata, "dose", model=model)
 
 
 @pytest.mark.parametrize(

@@ -339,6 +339,9 @@ def test_times_that_do_not_fit():
         prior = dshdp.Transitions("hmm", GOOD, index=INDEX)
         with pytest.raises(ValueError, match=r"matrices of 'hmm' are for times of shape \(6,\).*8"):
             dshdp.HiddenStates("z", prior, length=8)
+        each = dshdp.Transitions("other", GOOD)  # of a season, the index forgotten
+        with pytest.raises(ValueError, match=r"times of shape \(2,\).*give index, or a P for each"):
+            dshdp.HiddenStates("x", each, length=6)
 
 
 def test_rows_are_checked_while_sampling(quick):

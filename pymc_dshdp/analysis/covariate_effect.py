@@ -81,10 +81,10 @@ def transition_effect(
 ) -> TransitionEffect:
     r"""Compute transition probabilities as a function of a covariate of theirs.
 
-    The covariate is a ``pm.Data`` along the times that the self-persistence kappa, a P of the
-    user or its ``index`` depends on, in whatever way: the model's own graph is evaluated at each
-    draw with the covariate at one value at all times and everything else as it was, and averaged
-    over the times to which a transition leads. At a value v that is
+    The covariate is a ``pm.Data`` along the times, or along the sequences (their group, say), that
+    the self-persistence kappa, a P of the user or an index depends on, in whatever way: the model's
+    own graph is evaluated at each draw with the covariate at one value everywhere and all else as
+    it was, and averaged over the times to which a transition leads. At a value v that is
 
     .. math::
 
@@ -120,10 +120,10 @@ def transition_effect(
     Raises
     ------
     ValueError
-        If ``over`` is no ``pm.Data`` along the times that the transitions depend on, naming those
-        that are; if its value at one time changes the transitions of other times (a mean or a lag
-        in the graph: compute it beforehand); if ``column`` or ``values`` do not fit; if the
-        parameters of P were not renumbered with the states.
+        If ``over`` is no such ``pm.Data`` that the transitions depend on, naming those that are; if
+        its value at one time changes the transitions of other times (a mean or a lag in the graph:
+        compute it beforehand); if ``column`` or ``values`` do not fit; if the parameters of P were
+        not renumbered with the states.
 
     Notes
     -----
@@ -233,7 +233,7 @@ class _Matrices:
         transitions, z = chosen_states(model, states)
         start = model.initial_point()
         self._shape = start[model.rvs_to_values[z].name].shape
-        lengths = path_lengths(model, z, start)
+        self._lengths = lengths = path_lengths(model, z, start)
         self._inner = np.ones(lengths.sum(), bool)
         self._inner[np.cumsum(lengths) - lengths] = False
         self._states, self._over, self._model = states, over, model
@@ -257,25 +257,25 @@ class _Matrices:
         if self._over not in found:
             raise ValueError(
                 f"over must name a pm.Data along the times of {self._states!r}, of shape "
-                f"{self._shape} or with columns behind, that its transitions depend on: "
+                f"{self._shape}, or its sequences, {self._lengths.shape}, or with columns behind, "
+                "that its transitions depend on: "
                 f"{sorted(found) or 'there is none; hold the covariate in one'}; received "
                 f"{self._over!r}"
             )
         return found[self._over]
 
     def _along(self, data):
-        """Shape of the times that lead the dimensions of data, or None."""
+        """Shape of the times, or of the sequences, that lead the dimensions of data, or None."""
         shape = data.get_value(borrow=True).shape
-        for times in (self._shape, self._shape[-1:]):
-            if shape[: len(times)] == times and len(shape) <= len(times) + 1:
-                return times
+        for lead in (self._shape, self._shape[-1:], self._lengths.shape):
+            if shape[: len(lead)] == lead and len(shape) <= len(lead) + 1:
+                return lead
         return None
 
     def grid(self, column, values):
         """Return the values, and the data with the covariate at each of them."""
         now = self._data.get_value()
-        times = self._along(self._data)
-        has_columns = now.ndim > len(times)
+        has_columns = now.ndim > len(self._along(self._data))
         at: Any = (..., self._column(column, now.shape[-1])) if has_columns else ...
         if not has_columns and column is not None:
             raise ValueError(
@@ -323,13 +323,16 @@ class _Matrices:
     def refuse_unless_local(self, data: Sequence[np.ndarray]):
         """Raise if the covariate at one time changes the transitions to another.
 
-        Every second time has another value; the others must be as they were, and these as where
-        all times have it.
+        Every second time, or sequence, has another value; the others must be as they were, and
+        these as where all have it.
         """
-        now = self._data.get_value()
-        axis = len(self._along(self._data)) - 1
+        now, lead = self._data.get_value(), self._along(self._data)
+        axis = len(lead) - 1
         second = np.arange(now.shape[axis]) % 2 == 1
-        odd = np.broadcast_to(second, self._shape).ravel()
+        if lead in (self._shape, self._shape[-1:]):
+            odd = np.broadcast_to(second, self._shape).ravel()
+        else:
+            odd = np.repeat(second, self._lengths)
         before = self(0, 0, now)
         for other in data:
             mixed = now.copy()

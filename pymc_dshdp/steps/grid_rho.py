@@ -19,6 +19,7 @@ from pymc_dshdp.graph.readers import Reader, logit_node, point_function, prior_l
 from pymc_dshdp.graph.terms import log_densities
 from pymc_dshdp.graph.walks import has_op, role_of, support
 from pymc_dshdp.kernels import persistence as kernels
+from pymc_dshdp.kernels.diagonals import divide_diagonals
 from pymc_dshdp.kernels.slice import slice_sample
 from pymc_dshdp.steps._common import PathReader, model_of, rehearse, select_priors
 from pymc_dshdp.steps.logistic_update import LogisticUpdate
@@ -72,6 +73,7 @@ class _RhoUpdate:
         ]
         self._kappa = model.rvs_to_values[prior.kappa]
         self._pi_bar = model.rvs_to_values[prior.pi_bar]
+        self._rows = prior.update(model, GridRhoStep.__name__)
         constant = all(axis.free and axis.flat for axis in self._axes)
         self._grid = self._make_grid({}, 0.0, 0.0) if constant else None
 
@@ -88,10 +90,18 @@ class _RhoUpdate:
         counts = paths.counts(point)
         phi, eta = self._hyper.read(point)
         logit, pi_bar = _rows(point, self._kappa, self._pi_bar)
+        logit, pi_bar = divide_diagonals(
+            rng,
+            logit,
+            pi_bar,
+            self._rows.row_concentrations(point)[1:],
+            *_beta_parameters(phi, eta),
+        )
+        moved = _value(point, self._pi_bar, pi_bar)
         phi_axis, eta_axis = self._axes
         if not (phi_axis.free or eta_axis.free):
             logit = kernels.redraw_self_persistence(rng, counts, logit, pi_bar, phi, eta)
-            return _value(point, self._kappa, logit), True
+            return moved | _value(point, self._kappa, logit), True
         grid = self._make_grid(point, phi, eta) if self._grid is None else self._grid
         if not self._refine and not np.isfinite(grid.log_prior).any():
             raise SamplingError(
@@ -108,7 +118,7 @@ class _RhoUpdate:
                 ratio += at_new - at_old
         draw = kernels.accept_persistence(rng, proposal, ratio, phi, eta)
         new = self._hyper.write(point, [draw.phi, draw.eta])
-        return {**new, **_value(point, self._kappa, draw.kappa_logit)}, draw.accepted
+        return moved | new | _value(point, self._kappa, draw.kappa_logit), draw.accepted
 
 
 class _SliceUpdate:
@@ -136,6 +146,10 @@ class _SliceUpdate:
         return _value(point, self._kappa, slice_sample(log_density, start, rng)), True
 
 
+def _beta_parameters(phi, eta):
+    return phi * eta**-3.0, (1.0 - phi) * eta**-3.0
+
+
 def _rows(point, kappa, pi_bar):
     """Values of kappa, and pi_bar, by the rows of all groups, (R,) and (R, L)."""
     rows = np.asarray(point[pi_bar.name], dtype="float64")
@@ -143,10 +157,10 @@ def _rows(point, kappa, pi_bar):
     return values.ravel(), rows.reshape(-1, rows.shape[-1])
 
 
-def _value(point, kappa, rows):
-    """Value of kappa by its name, from that of each row."""
-    values = rows.reshape(point[kappa.name].shape)
-    return {kappa.name: values.astype(kappa.dtype, copy=False)}
+def _value(point, value, rows):
+    """Value of kappa or pi_bar by its name, from that of each row."""
+    values = rows.reshape(point[value.name].shape)
+    return {value.name: values.astype(value.dtype, copy=False)}
 
 
 @dataclass_state
@@ -160,7 +174,9 @@ class GridRhoStepState(StepMethodState):
 class GridRhoStep(ChainStep):
     r"""Draw the self-persistence hyperparameters and probabilities given the states.
 
-    In this order, which is what leaves the posterior invariant: the self-persistence counts
+    In this order, which is what leaves the posterior invariant: pairs
+    :math:`(\kappa_j, \bar\pi_{jj})` along the curve on which P stays as it is, since the path says
+    nothing of how :math:`P_{jj}` divides into the two; the self-persistence counts
     :math:`W_j \mid z, \kappa, \bar\pi`; then :math:`(\phi, \eta) \mid W, n` with
     :math:`\kappa` integrated out,
 
@@ -201,6 +217,9 @@ class GridRhoStep(ChainStep):
 
     Notes
     -----
+    Of the rows pi_bar, which the sampler of the states draws, it moves the own entry, and the
+    others in proportion.
+
     Sampler statistic: ``rho_accepted``, whether the refined proposal was accepted.
     """
 
@@ -245,7 +264,7 @@ class GridRhoStep(ChainStep):
 
     def _update(self, model, prior):
         if prior.coefficients is not None:
-            return LogisticUpdate(model, prior)
+            return LogisticUpdate(model, prior, type(self).__name__)
         if prior.phi is None:
             return _SliceUpdate(model, prior)
         return _RhoUpdate(model, prior, self.grid, self.refine)

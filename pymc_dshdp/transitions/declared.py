@@ -271,11 +271,12 @@ class RowsPrior(TransitionPrior):
                 if given is not None:
                     raise ValueError(
                         f'{self.name}: {argument} belongs to weights="finite-mixture", received '
-                        f"{argument}={given!r} with weights={weights!r}"
+                        f"{argument}={given!r} with weights={weights!r}. Parameters of each row, "
+                        "of which zeros make transitions impossible, are for FixedTransitions"
                     )
             return
         concentration = "dynamic" if concentration is None else concentration
-        if concentration not in CONCENTRATIONS:
+        if not isinstance(concentration, str) or concentration not in CONCENTRATIONS:
             raise ValueError(
                 f"{self.name}: concentration must be one of {CONCENTRATIONS}, received "
                 f"{concentration!r}"
@@ -290,22 +291,17 @@ class RowsPrior(TransitionPrior):
         self.alpha = self._declared("alpha", alpha, lambda n: pm.Gamma(n, 1.0, 0.01))
 
     def _declare_weights(self, weights):
-        dim, self.weights = self.dims[0], weights
+        dim, self.weights, name = self.dims[0], weights, self.prefixed("beta")
         if weights == "weak-limit":
             self.beta = SymmetricWeights(
-                self.prefixed("beta"), self.gamma, self.n_states, dims=dim, default_transform=None
+                name, self.gamma, self.n_states, dims=dim, default_transform=None
             )
         elif weights == "finite-mixture":
             self.active = ActiveStates(self.prefixed("active"), self._log_p, dims=dim)
             tag(self.active, self.name, "active")
             self.n_active = pm.Deterministic(self.prefixed("n_active"), self.active.sum())
             self.beta = ActiveWeights(
-                self.prefixed("beta"),
-                self.gamma,
-                self.active,
-                self._static,
-                dims=dim,
-                default_transform=None,
+                name, self.gamma, self.active, self._static, dims=dim, default_transform=None
             )
         else:
             stick = f"{dim}_stick"
@@ -315,9 +311,7 @@ class RowsPrior(TransitionPrior):
                 self.prefixed("v"), self.gamma, shape=self.n_states - 1, dims=stick
             )
             tag(self.fractions, self.name, "fractions")
-            self.beta = pm.Deterministic(
-                self.prefixed("beta"), stick_breaking_weights(self.fractions), dims=dim
-            )
+            self.beta = pm.Deterministic(name, stick_breaking_weights(self.fractions), dims=dim)
 
     def _checked_kappa(self, kappa):
         where, L, own = f"{self.name}: kappa", self.n_states, (*self.by_group[1], self.n_states)
@@ -375,8 +369,8 @@ class RowsPrior(TransitionPrior):
             tag(kappa, self.name, "kappa")
 
     def _declare_rows(self, alpha=None, beta=None, initial=None):
-        alpha = self.alpha if alpha is None else alpha
-        beta = self.beta if beta is None else beta
+        if beta is None:
+            alpha, beta = self.alpha, self.beta
         along, extents = self.by_group
         self.pi_bar = TransitionRows(
             self.prefixed("pi_bar"),

@@ -205,8 +205,14 @@ def refuse_outside_dependents(model, transitions, owned, step):
     The conditionals hold only if nothing but the prior's own variables involves them.
     """
     for dependent, variable in outside_dependents(model, transitions, owned):
+        way_out = "give the prior its own variable"
+        if variable in (transitions.pi_bar, transitions.pi_init):
+            way_out = (
+                "write the matrix yourself (Transitions); impossible transitions can also be a "
+                "concentration of 0 (FixedTransitions)"
+            )
         raise ValueError(
             f"{step}: {dependent.name!r} depends on {variable.name!r}, which this step "
             f"draws from a conditional that does not contain {dependent.name!r}. Remove "
-            "that dependence, or give the prior its own variable."
+            f"that dependence, or {way_out}."
         )

@@ -137,8 +137,10 @@ class Transitions(TransitionPrior):
             mean_name = self.prefixed("P_mean")
             self.recorded["pi_bar"] = pm.Deterministic(mean_name, mean, dims=dims)
         if per_time:
-            times = matrices.shape[:-2]
+            times, known = matrices.shape[:-2], matrices.type.shape[:-2]
             index = pt.arange(pt.prod(times)).reshape(times, ndim=matrices.type.ndim - 2)
+            if None not in known:
+                index = pt.constant(np.arange(np.prod(known)).reshape(known))
             matrices = matrices.reshape((-1, *matrices.shape[-2:]))
         self.pi_bar, self.index = matrices, index
 

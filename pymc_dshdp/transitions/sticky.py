@@ -9,7 +9,9 @@ from pytensor.graph.basic import Variable
 from pymc_dshdp.distributions import StickyPersistence
 from pymc_dshdp.graph.readers import Reader
 from pymc_dshdp.graph.walks import unwrap
+from pymc_dshdp.kernels.diagonals import divide_diagonals
 from pymc_dshdp.kernels.persistence import draw_self_persistence, log_sticky_marginal
+from pymc_dshdp.kernels.transitions import split_counts
 from pymc_dshdp.transitions.declared import RowsPrior, tag
 from pymc_dshdp.transitions.weighted import Hyperprior, WeightedRows, WeightedUpdate
 from pymc_dshdp.typing import Scalar, Tensor
@@ -143,6 +145,18 @@ class StickyUpdate(WeightedUpdate):
         self._tie = Reader(model, transitions.sticky)
         self._tied = [Hyperprior(model, node) for node in transitions.sticky]
         self._kappa = model.rvs_to_values[transitions.kappa]
+
+    def split(self, point, counts, paths, rng):
+        """Draw (n, W) given the paths, after pairs (kappa_j, pi_bar_jj) that the block replaces."""
+        phi, s = self._tie.read(point)
+        logit, pi_bar = divide_diagonals(
+            rng,
+            *self.persistence_and_rows(point),
+            self.row_concentrations(point)[1:],
+            phi * s,
+            (1.0 - phi) * s,
+        )
+        return split_counts(rng, counts, logit, pi_bar)
 
     def __call__(self, point, switches, persistences, rng):
         """Draw the block given n and W; returns new values by the name of their variables."""

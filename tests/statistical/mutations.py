@@ -153,14 +153,14 @@ MUTATIONS = {
     "persistence-of-the-state-after": Mutation(
         "self-persistence learnt by the state that a transition leads to",
         "steps/logistic_update.py",
-        (("(z[times - 1], x,", "(z[times], x,"),),
+        (("before = np.concatenate([z[t - 1] for", "before = np.concatenate([z[t] for"),),
         PERSISTENCE,
         4_000,
     ),
     "covariate-late": Mutation(
         "self-persistence learnt from the covariate of the time before",
         "steps/logistic_update.py",
-        (("path.shape)[times]", "path.shape)[times - 1]"),),
+        (("x = np.concatenate([x[t] for", "x = np.concatenate([x[t - 1] for"),),
         PERSISTENCE,
         4_000,
     ),
@@ -171,6 +171,19 @@ MUTATIONS = {
           "if states[i] == j:"),),
         PERSISTENCE,
         4_000,
+    ),
+    "curve-without-jacobian": Mutation(
+        "kappa and the row's own entry along their curve without the Jacobian",
+        "kernels/diagonals.py",
+        (("total, rho1 - 1.0, rho2, a, b", "total, rho1, rho2, a, b"),),
+        "tests/kernels/test_diagonals.py::test_pairs_follow_the_law_along_their_curve",
+        20_000,
+    ),
+    "slopes-without-jacobian": Mutation(
+        "slopes that go along the curve of the intercept without their Jacobian",
+        "kernels/diagonals.py",
+        (("total, -float(P), 0.0", "total, -1.0, 0.0"),),
+        "tests/kernels/test_diagonals.py::test_density_along_a_logistic_curve",
     ),
     "feedback-left-out": Mutation(
         "a forecast whose transitions see zeros in the place of what it drew",
