@@ -24,8 +24,10 @@ from numba import njit
 
 from pymc_dshdp.kernels.random import softplus
 
-# Below a kappa of 4e-9 its logarithm is lost in that of s: such a pair stays, and none is proposed.
+# The move is one among pairs with a kappa above 4e-9, below which its logarithm is lost in that of
+# s, and y between bounds beyond which the own entry, or others, underflow. All other pairs stay.
 LOWEST_GAP = 4e-9
+LOWEST, HIGHEST = -700.0, 30.0
 
 
 class Curve(NamedTuple):
@@ -84,7 +86,7 @@ def _coefficients(curve, gap):
 def _log_density(y, curve):
     """Log-density of y = logit v along a curve, up to a constant."""
     gap = curve.total - softplus(y)
-    if not gap > LOWEST_GAP:
+    if not (gap > LOWEST_GAP and LOWEST < y < HIGHEST):
         return -np.inf
     log_kappa = _log_kappa(gap)
     out = curve.kappa_power * log_kappa - curve.left_power * gap
@@ -114,9 +116,11 @@ def _log_density(y, curve):
 
 @njit(cache=True, nogil=True)
 def _slice(rng, y, curve):
-    """Draw y given the curve (Neal 2003, stepping out, shrinkage)."""
-    width = 1.0 + 1.0 / curve.own
+    """Draw y given the curve (Neal 2003, stepping out, shrinkage); outside the bounds it stays."""
     height = _log_density(y, curve) - rng.standard_exponential()
+    if not height > -np.inf:
+        return y
+    width = min(1.0 + 1.0 / curve.own, HIGHEST - LOWEST)
     left = y - width * rng.random()
     right = left + width
     while _log_density(left, curve) > height:
@@ -169,24 +173,24 @@ def divide_diagonals(rng, kappa_logit, pi_bar, concentrations, rho1, rho2):
     Returns
     -------
     kappa_logit, pi_bar : ndarray
-        New. A row whose own entry is 0 or 1 stays as it is.
+        New.
     """
     logit, rows = kappa_logit.copy(), pi_bar.copy()
     none, no_prior, no_stays = np.zeros(0), np.zeros((0, 1)), np.zeros(0, np.bool_)
     for r in range(rows.shape[0]):
         j = r % rows.shape[1]
         own, rest, a, b = _parts(pi_bar[r], concentrations[r], j)
-        gap = softplus(kappa_logit[r])
-        if own > 0.0 and rest > 0.0 and a > 0.0 and gap > LOWEST_GAP:
+        if own > 0.0 and rest > 0.0 and a > 0.0:
             y = math.log(own) - math.log(rest)
-            total = gap + softplus(y)
+            total = softplus(kappa_logit[r]) + softplus(y)
             curve = Curve(
                 total, rho1 - 1.0, rho2, a, b, none, no_stays, 0.0, none, none, 0, no_prior
             )
-            y = _slice(rng, y, curve)
-            gap = total - softplus(y)
-            logit[r] = gap + _log_kappa(gap)
-            _divided(rows[r], j, rest, y)
+            new = _slice(rng, y, curve)
+            if new != y:
+                gap = total - softplus(new)
+                logit[r] = gap + _log_kappa(gap)
+                _divided(rows[r], j, rest, new)
     return logit, rows
 
 
@@ -197,7 +201,7 @@ def logistic_curve(x, stays, c, column, prior, own, rest, a, b):
     Returns
     -------
     y : float
-        Present logit of v; NaN where kappa is too small, and the pair stays as it is.
+        Present logit of v.
     curve : Curve
     """
     M, P = x.shape
@@ -211,7 +215,7 @@ def logistic_curve(x, stays, c, column, prior, own, rest, a, b):
     gap = softplus(centre @ c)
     y = math.log(own) - math.log(rest)
     total = gap + softplus(y)
-    y, log_kappa = (y, _log_kappa(gap)) if gap > LOWEST_GAP else (np.nan, np.nan)
+    log_kappa = _log_kappa(max(gap, LOWEST_GAP))  # of a pair that moves, gap is larger
     return y, Curve(
         total, -float(P), 0.0, a, b, spread, stays, log_kappa, slopes, centre, column, prior
     )
@@ -240,7 +244,7 @@ def divide_logistic_diagonals(rng, z, stays, x, c, column, prior, pi_bar, concen
     Returns
     -------
     c, pi_bar : ndarray
-        New. Those of a state that no time is after, or of an own entry of 0 or 1, stay.
+        New. Those of a state that no time is after stay.
     """
     new, rows = c.copy(), pi_bar.copy()
     order = np.argsort(z, kind="mergesort")
@@ -252,8 +256,8 @@ def divide_logistic_diagonals(rng, z, stays, x, c, column, prior, pi_bar, concen
             y, curve = logistic_curve(
                 x[times], stays[times], c[j], column, prior[j], own, rest, a, b
             )
-            if not math.isnan(y):
-                y = _slice(rng, y, curve)
-                new[j] = _coefficients(curve, curve.total - softplus(y))
-                _divided(rows[j], j, rest, y)
+            moved = _slice(rng, y, curve)
+            if moved != y:
+                new[j] = _coefficients(curve, curve.total - softplus(moved))
+                _divided(rows[j], j, rest, moved)
     return new, rows

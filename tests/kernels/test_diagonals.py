@@ -75,6 +75,19 @@ def test_density_along_a_logistic_curve(column):
     assert diagonals._log_density(40.0, curve) == -np.inf  # kappa would be negative
 
 
+def test_own_entries_do_not_underflow():
+    """Where a row may have one at all: fails if pairs leave for 0, from which none comes back."""
+    rng, a = np.random.default_rng(1), np.full((2, 2), 1e-3)
+    logit, start = np.zeros(2), np.array([[0.5, 0.5], [1.0, 1e-320]])
+    rows, seen = start, []
+    for _ in range(1_000):
+        logit, rows = diagonals.divide_diagonals(rng, logit, rows, a, 0.5, 0.5)
+        seen.append(rows[0, 0])
+    assert 0.0 < min(seen) < 1e-250 and max(seen) > 1e-3
+    np.testing.assert_array_equal(rows[1], start[1])
+    assert logit[1] == 0.0
+
+
 def test_what_cannot_move_stays():
     """No time after the state, an own entry of 0 or 1, and a kappa that is lost in s."""
     x, c = np.ones((4, 1)), np.array([[-30.0], [1.0], [1.0], [1.0]])
