@@ -185,7 +185,7 @@ def test_several_states_of_one_prior(quick):
     read = step._priors[0].transition.transitions
     for i, index in enumerate([np.repeat([0, 1, 0], [5, 4, 3]), np.ones(6, int)]):
         found = read({**point, "hmm_pi_bar": rows}, index.shape, i)[1]
-        np.testing.assert_array_equal(found.index, index)
+        np.testing.assert_array_equal(found.indices, index)
         assert found.grouped and found.kappa_logit.shape == (2, 2) and found.varying is None
 
 

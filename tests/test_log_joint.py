@@ -242,7 +242,7 @@ def test_evidence_is_that_of_the_chain_rule(name):
     emission, point = find_complete(model, model["z"]), model.initial_point()
     twin = np.zeros(L)
     path_evidence(emission.empty(point)[0], PATH, twin)
-    np.testing.assert_allclose(emission.evidence(point, PATH), twin, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(emission.marginals(point).of_path(PATH), twin, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", CASES)

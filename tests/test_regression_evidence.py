@@ -104,7 +104,7 @@ def test_evidence(declare):
     point = model.initial_point()
     if "sigma_log__" in point:
         point["sigma_log__"] = np.full(np.shape(point["sigma_log__"]), np.log(0.9))
-    found = find_complete(model, model["z"]).evidence(point, PATH)
+    found = find_complete(model, model["z"]).marginals(point).of_path(PATH)
     expected = [np.log(FORMS[declare](PATH == k)) for k in (0, 1)] + [0.0]
     np.testing.assert_allclose(found, expected, atol=1e-2 if declare is bounded else 1e-6)
 

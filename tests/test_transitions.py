@@ -58,7 +58,7 @@ def test_kernels_are_compiled_once(quick, build):
     model = build()
     [prior] = find_transitions(model)
     pi_init, transitions = TransitionReader(model, prior)(model.initial_point(0), (6,))
-    for array in (pi_init, transitions.kappa_logit, transitions.pi_bar, transitions.index):
+    for array in (pi_init, transitions.kappa_logit, transitions.pi_bar, transitions.indices):
         assert array.flags.writeable and array.flags.c_contiguous
         assert array.dtype in ("float64", "int64")
 

@@ -66,12 +66,12 @@ def _states(model, z, lengths, size, memo):
         then = then.owner.inputs[0]
     memo = memo | {then: now}
     [pi_bar] = rebuilt([old.pi_bar], memo, model.basic_RVs)
-    index = _along_time(model, z, old.index, 0, INDEX, times, memo)
-    memo |= {unwrap(old.index): unwrap(index)}  # by which kappa too is taken, where it is of groups
+    index = _along_time(model, z, old.indices, 0, INDEX, times, memo)
+    memo |= {unwrap(old.indices): unwrap(index)}  # by which kappa of groups is taken too
     parameters = old._replace(
         pi_bar=pi_bar,
         kappa=_along_time(model, z, old.kappa, 1, KAPPA, times, memo),
-        index=index,
+        indices=index,
         lengths=now,
         known=pt.constant(NOTHING_KNOWN),
     )

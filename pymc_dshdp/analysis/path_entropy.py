@@ -36,7 +36,7 @@ def statistics_with_entropy(idata, model):
             path = np.ravel(paths[index]).astype(np.int64)
             P = transitions.matrices
             counts = empty_counts(draws.n_states, len(P))
-            path_counts(path, draws.lengths, transitions.index, counts)
+            path_counts(path, draws.lengths, transitions.indices, counts)
             taken, rows = counts > 0, np.vstack([start, P.reshape(-1, draws.n_states)])
             joint = (counts[taken] * np.log(rows[taken])).sum()
             joint += table[np.arange(path.size), path].sum()

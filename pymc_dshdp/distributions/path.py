@@ -30,7 +30,7 @@ class PathParameters(NamedTuple):
         pi_init.
     pi_bar : tensor of shape (G, L, L)
     kappa : tensor of shape (1, L), (T, L) or (batch, T, L)
-    index : tensor of int, shape (0,), (T,) or (batch, T)
+    indices : tensor of int, shape (0,), (T,) or (batch, T)
         g(t), which of the G matrices leads to time t; empty where G = 1.
     lengths : tensor of int, shape (N,)
     known : tensor of int, shape (0,), (T,) or (batch, T)
@@ -39,7 +39,7 @@ class PathParameters(NamedTuple):
     initial: TensorVariable
     pi_bar: TensorVariable
     kappa: TensorVariable
-    index: TensorVariable
+    indices: TensorVariable
     lengths: TensorVariable
     known: TensorVariable
 

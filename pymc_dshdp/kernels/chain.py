@@ -26,7 +26,7 @@ class Transitions(NamedTuple):
         one for each time (R = T), of which those at first times of sequences are not used.
     pi_bar : ndarray of shape (G, L, L)
         Rows sum to one.
-    index : ndarray of shape (T,), int64, or (0,)
+    indices : ndarray of shape (T,), int64, or (0,)
         g(t), which of them leads to time t; empty where G = 1.
     grouped : bool
         Whether the rows of ``kappa_logit`` are those of the matrices, and not of the times.
@@ -34,7 +34,7 @@ class Transitions(NamedTuple):
 
     kappa_logit: np.ndarray
     pi_bar: np.ndarray
-    index: np.ndarray = NO_INDEX  # type: ignore[assignment] # in the place of tuple.index
+    indices: np.ndarray = NO_INDEX
     grouped: bool = False
 
     @property
@@ -50,17 +50,17 @@ class Transitions(NamedTuple):
 
     def between(self, low, high):
         """Transitions of the times low..high - 1 alone."""
-        if self.varying is None and self.index.size == 0:
+        if self.varying is None and self.indices.size == 0:
             return self
         kappa = self.kappa_logit if self.varying is None else self.kappa_logit[low:high]
-        return Transitions(kappa, self.pi_bar, self.index[low:high], self.grouped)
+        return Transitions(kappa, self.pi_bar, self.indices[low:high], self.grouped)
 
     def among(self, states):
         """Transitions among states that lead to no other."""
         return Transitions(
             np.ascontiguousarray(self.kappa_logit[:, states]),
             np.ascontiguousarray(self.pi_bar[:, states][:, :, states]),
-            self.index,
+            self.indices,
             self.grouped,
         )
 

@@ -179,7 +179,7 @@ def most_probable_path(log_likelihoods, initial, transitions, lengths):
                 score[:] = log_initial
             else:
                 logit, pi_bar = at_time(transitions, t)
-                if transitions.index.shape[0] > 0:
+                if transitions.indices.shape[0] > 0:
                     log_rows[:] = np.log(pi_bar)
                 previous[:] = score
                 score[:] = -np.inf

@@ -21,6 +21,11 @@ class NothingKept:
     def __init__(self, n_states):
         self.kept = np.empty((n_states, 0))
 
+    def of_path(self, states):
+        """Log marginal likelihoods of the times of each state, shape (L,)."""
+        every = np.arange(len(self.kept))
+        return self.evidence(self.moments(states, len(every)), every)
+
     def draw_kept(self, rng, moments, slots):
         """Draw what is kept for each of K states: (values, log weights), (K, R) and (K,).
 

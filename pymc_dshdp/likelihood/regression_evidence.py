@@ -232,12 +232,6 @@ class RegressionEvidence(RegressionTerm):
             self._scale.log_scales(point),
         )
 
-    def evidence(self, point, states):
-        """Log marginal likelihoods of the times of each state, shape (L,)."""
-        with self.named_if_singular():
-            marginals, every = self.marginals(point), np.arange(self._n_states)
-            return marginals.evidence(marginals.moments(states, self._n_states), every)
-
     def log_constant(self, point):
         """Terms of the log-density that the evidence leaves out: none."""
         return 0.0

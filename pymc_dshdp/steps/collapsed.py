@@ -92,12 +92,6 @@ class CollapsedEmission(ConjugateTerm):
         prior = self._family.prepare_prior(hyperparameters)
         return Marginals(self._family, self._likelihood.data(point), prior, others)
 
-    def evidence(self, point, states):
-        """Log marginal likelihoods of the times of each state, shape (L,)."""
-        with self.named_if_singular():
-            marginals, L = self.marginals(point), self._likelihood.n_states
-            return marginals.evidence(marginals.moments(states, L), slice(None))
-
     def kept_values(self, point, kept):
         """Values, by name, of what was drawn with a division of times: nothing is."""
         return {}

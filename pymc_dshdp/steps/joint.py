@@ -93,5 +93,7 @@ class JointDensity:
         out = log_path_marginal(self._paths.counts(point), base, self.persistence(point))
         for value, emission in zip(self._paths.values, self.emissions, strict=True):
             states = np.array(np.ravel(point[value.name]), dtype=np.int64)
-            out += emission.evidence(point, states).sum() + emission.log_constant(point)
+            with emission.named_if_singular():
+                out += emission.marginals(point).of_path(states).sum()
+            out += emission.log_constant(point)
         return out

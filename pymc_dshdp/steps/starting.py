@@ -109,7 +109,7 @@ def default_path(start, transitions, lengths, constrained, known=None):
     out = np.empty(lengths.sum(), np.int64)
     kappa = special.expit(transitions.kappa_logit)
     known = NOTHING_KNOWN if known is None else known
-    last_possible_path(start, transitions.pi_bar, kappa, transitions.index, lengths, known, out)
+    last_possible_path(start, transitions.pi_bar, kappa, transitions.indices, lengths, known, out)
     return out
 
 

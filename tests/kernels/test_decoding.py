@@ -21,7 +21,7 @@ def log_joints(ell, initial, transitions, start):
         out = np.log(initial)[paths[:, 0]] + ell[np.arange(len(ell)), paths].sum(axis=1)
         for i in range(1, len(ell)):
             r = start + i if len(transitions.kappa_logit) > 1 else 0
-            g = transitions.index[start + i] if transitions.index.size else 0
+            g = transitions.indices[start + i] if transitions.indices.size else 0
             P = transition_matrix(transitions.kappa_logit[r], transitions.pi_bar[g])
             out += np.log(P)[paths[:, i - 1], paths[:, i]]
     return paths, out

@@ -162,4 +162,4 @@ def test_rows_that_are_no_probabilities():
     assert first_wrong_row(wrong) == (1, 2)
     wrong[0, 1] = [1.5, -0.5, 0.0]
     assert first_wrong_row(wrong) == (0, 1)
-    assert without_persistence(P[0]).index is NO_INDEX
+    assert without_persistence(P[0]).indices is NO_INDEX
