@@ -131,7 +131,8 @@ def draw_own(rng, stays, leaves, own, total, stay, leave, integrated):
         terms[n + 1] = terms[n] * ratio
         highest = max(highest, terms[n + 1])
         if highest > LARGE:
-            terms[: n + 2] /= LARGE
+            for i in range(n + 2):
+                terms[i] /= LARGE
             highest = terms[: n + 2].max()
     left = rng.random() * terms.sum()
     for n in range(stays):

@@ -14,6 +14,7 @@ from pymc_dshdp.kernels.chain import (
     stay_and_leave,
     transition_matrix,
 )
+from pymc_dshdp.kernels.copies import copy_into
 from pymc_dshdp.kernels.filtering import forward_filter
 from pymc_dshdp.kernels.log_messages import smooth_by_logarithms
 
@@ -36,31 +37,33 @@ def filter_with_scores(log_likelihoods, initial, transitions, lengths):
     log_predictive : ndarray of shape (T,)
         log p(y_t | y_1..t-1), within the sequence; -inf from an impossible observation on.
     """
-    return _filter_with_scores(log_likelihoods, initial, transitions, transitions.varying, lengths)
+    filtered, scores = np.empty(log_likelihoods.shape), np.empty(len(log_likelihoods))
+    kappa = transitions.varying
+    found = forward_filter(log_likelihoods, initial, transitions, kappa, lengths, filtered, scores)
+    _normalise(filtered, scores, found.impossible, found.logarithms, lengths)
+    return filtered, scores
 
 
 @njit(cache=True, nogil=True)
-def _filter_with_scores(log_likelihoods, initial, transitions, kappa, lengths):
-    filtered = np.empty(log_likelihoods.shape)
-    scores = np.empty(filtered.shape[0])  # the shifts to begin with
-    found = forward_filter(log_likelihoods, initial, transitions, kappa, lengths, filtered, scores)
+def _normalise(filtered, scores, impossible, logarithms, lengths):
+    """Turn what ``forward_filter`` wrote into probabilities, and its shifts into scores."""
     start = 0
     for n in range(lengths.shape[0]):
         stop = start + lengths[n]
-        end = stop if found.impossible[n] < 0 else found.impossible[n]
+        end = stop if impossible[n] < 0 else impossible[n]
         before = 1.0
         for t in range(start, end):
-            if found.logarithms[n]:
-                filtered[t] = np.exp(filtered[t])
+            row = filtered[t]
+            if logarithms[n]:
+                copy_into(row, np.exp(row))
             else:
-                mass = filtered[t].sum()
-                filtered[t] /= mass
+                mass = row.sum()
+                copy_into(row, row / mass)
                 scores[t] += math.log(mass / before)
                 before = mass
         filtered[end:stop] = np.nan
         scores[end:stop] = -np.inf
         start = stop
-    return filtered, scores
 
 
 def smooth(log_likelihoods, initial, transitions, lengths):
@@ -82,17 +85,19 @@ def smooth(log_likelihoods, initial, transitions, lengths):
     ndarray of shape (T, L)
         NaN throughout a sequence in which an observation is impossible.
     """
-    return _smooth(log_likelihoods, initial, transitions, transitions.varying, lengths)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _smooth(log_likelihoods, initial, transitions, kappa, lengths):
-    kappa_logit, pi_bar, index, grouped = transitions
-    smoothed = np.empty(log_likelihoods.shape)
+    smoothed, kappa = np.empty(log_likelihoods.shape), transitions.varying
     found = forward_filter(
         log_likelihoods, initial, transitions, kappa, lengths, smoothed, np.empty(0)
     )
-    L = initial.shape[0]
+    _look_back(smoothed, found.impossible, found.logarithms, transitions, kappa, lengths)
+    return smoothed
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _look_back(smoothed, impossible, logarithms, transitions, kappa, lengths):
+    """Turn what ``forward_filter`` wrote into smoothed probabilities."""
+    kappa_logit, pi_bar, index, grouped = transitions
+    L = smoothed.shape[1]
     predicted, ratio = np.empty(L), np.empty(L)
     indexed, loaded = index.shape[0] > 0, 0
     P, stay, leave = pi_bar[0], np.zeros(L), np.ones(L)  # beside P itself
@@ -103,12 +108,13 @@ def _smooth(log_likelihoods, initial, transitions, kappa, lengths):
     start = np.int64(0)
     for n in range(lengths.shape[0]):
         stop = start + lengths[n]
-        if found.impossible[n] >= 0:
+        if impossible[n] >= 0:
             smoothed[start:stop] = np.nan
-        elif found.logarithms[n]:
+        elif logarithms[n]:
             smooth_by_logarithms(smoothed, transitions, start, stop)
         else:
-            smoothed[stop - 1] /= smoothed[stop - 1].sum()
+            last = smoothed[stop - 1]
+            copy_into(last, last / last.sum())
             for t in range(stop - 2, start - 1, -1):
                 if kappa is not None:
                     stay_and_leave(kappa[t + 1], stay, leave)
@@ -119,7 +125,6 @@ def _smooth(log_likelihoods, initial, transitions, kappa, lengths):
                         stay, leave = exact_stay_and_leave(kappa_logit[loaded])
                 _step_back(smoothed, t, P, stay, leave, predicted, ratio)
         start = stop
-    return smoothed
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -176,12 +181,12 @@ def most_probable_path(log_likelihoods, initial, transitions, lengths):
         stop = start + lengths[n]
         for t in range(start, stop):
             if t == start:
-                score[:] = log_initial
+                copy_into(score, log_initial)
             else:
                 logit, pi_bar = at_time(transitions, t)
                 if transitions.indices.shape[0] > 0:
-                    log_rows[:] = np.log(pi_bar)
-                previous[:] = score
+                    log_rows = np.log(pi_bar)
+                copy_into(previous, score)
                 score[:] = -np.inf
                 for j in range(L):
                     if previous[j] == -np.inf:

@@ -163,5 +163,6 @@ def fit_chain(launch, path):
                 leaves[path[x - 1]] += 1.0
         else:
             begins[path[x]] += 1.0
-    launch.stay[:] = stays / (stays + leaves)
-    launch.share[:] = begins / begins.sum()
+    for s in range(2):
+        launch.stay[s] = stays[s] / (stays[s] + leaves[s])
+        launch.share[s] = begins[s] / begins.sum()

@@ -5,6 +5,7 @@ import math
 import numpy as np
 from numba import njit
 
+from pymc_dshdp.kernels.copies import copy_into
 from pymc_dshdp.kernels.random import log_gamma_draw
 
 WAITING = 64  # rows taken into a triangular factor at a time
@@ -72,7 +73,7 @@ def state_moments(z, y, n_states):
     mean = np.zeros(sums.shape)
     for k in range(n_states):
         if visits[k] > 0.0:
-            mean[k] = sums[k] / visits[k]
+            copy_into(mean[k], sums[k] / visits[k])
     return visits, sums, squared_residuals(z, y, mean)[1]
 
 

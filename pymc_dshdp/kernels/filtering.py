@@ -5,8 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
+from numba.extending import register_jitable
 
 from pymc_dshdp.kernels.chain import exact_stay_and_leave, fill_matrix, stay_and_leave
+from pymc_dshdp.kernels.copies import copy_into
 from pymc_dshdp.kernels.lanes import lanes_of
 from pymc_dshdp.kernels.log_messages import filter_by_logarithms
 from pymc_dshdp.kernels.simd import (
@@ -198,7 +200,7 @@ def filter_rows(
         if given[0]:
             time[0] = lengths[0]
         else:
-            current[0, :L] = before
+            copy_into(current[0, :L], before)
             if lost >= 2.0**SETTLED:
                 floors[0], gones[0] = WATCHING, lost
                 begin_to_watch(transitions, kappa, most, lost, astray[0])
@@ -333,7 +335,7 @@ def filter_rows(
                 transitions,
                 t,
                 t + lengths[i],
-                before if began else NO_ROW,
+                before if began else np.empty(0),
                 filtered,
                 shifts,
             )
@@ -341,7 +343,7 @@ def filter_rows(
     return Filtered(log_marginal, impossible, logarithms, lost)
 
 
-@njit(cache=True, nogil=True)
+@register_jitable
 def forward_filter(log_likelihoods, initial, transitions, kappa, lengths, filtered, shifts):
     """Compute filtered probabilities p(z_t = k | y_1..t), up to a factor, and log p(y).
 
@@ -378,7 +380,7 @@ def forward_filter(log_likelihoods, initial, transitions, kappa, lengths, filter
         transitions,
         kappa,
         lengths,
-        NO_ROW,
+        np.empty(0),  # numba takes a constant to be read-only, and would compile it all once more
         0.0,
         logarithms,
         filtered,

@@ -5,6 +5,8 @@ import math
 import numpy as np
 from numba import njit
 
+from pymc_dshdp.kernels.copies import copy_into
+
 
 @njit(cache=True, nogil=True)
 def _log_one_plus_exp(x):
@@ -72,5 +74,5 @@ def logistic_derivatives(z, x, offset, successes, trials, b, stride):
                 precision[k, p, q] += weight * x[t, p] * x[t, q]
     for p in range(P):
         for q in range(p):
-            precision[:, q, p] = precision[:, p, q]
+            copy_into(precision[:, q, p], precision[:, p, q])
     return slope, precision

@@ -8,13 +8,9 @@ import numpy as np
 from numba import njit
 
 
-@njit(cache=True, nogil=True)
 def empty_members(T, slots):
     """Build lists of no members; shape (2, T + slots), int64."""
-    links = np.empty((2, T + slots), np.int64)
-    for i in range(T + slots):
-        links[0, i] = links[1, i] = i
-    return links
+    return np.tile(np.arange(T + slots, dtype=np.int64), (2, 1))
 
 
 @njit(cache=True, nogil=True, inline="always")

@@ -4,8 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
+from numba.extending import register_jitable
 
 from pymc_dshdp.kernels.chain import exact_stay_and_leave, stay_and_leave, transition_matrix
+from pymc_dshdp.kernels.copies import copy_into
 from pymc_dshdp.kernels.filtering import first_impossible, forward_filter
 from pymc_dshdp.kernels.log_messages import sample_by_logarithms
 from pymc_dshdp.kernels.simd import weigh
@@ -88,9 +90,9 @@ def backward_sample(filtered, transitions, kappa, lengths, uniforms, logarithms,
     for g in range(held):
         if kappa is None:
             row = kappa_logit[g if grouped else 0]
-            incoming[g * L : (g + 1) * L] = transition_matrix(row, pi_bar[g]).T
+            copy_into(incoming[g * L : (g + 1) * L], transition_matrix(row, pi_bar[g]).T)
         else:
-            incoming[g * L : (g + 1) * L] = pi_bar[g].T
+            copy_into(incoming[g * L : (g + 1) * L], pi_bar[g].T)
     apart = kappa is not None  # kappa is beside the rows
     apart |= held < pi_bar.shape[0] and (grouped or stay.max() > 0.0)
     weights, column = np.empty((1, L)), np.empty((1, L))
@@ -152,7 +154,7 @@ def forward_filter_backward_sample(log_likelihoods, initial, transitions, length
     return draw_paths(log_likelihoods, initial, transitions, kappa, lengths, uniforms)
 
 
-@njit(cache=True, nogil=True)
+@register_jitable
 def draw_paths(log_likelihoods, initial, transitions, kappa, lengths, uniforms):
     """See ``forward_filter_backward_sample``; ``kappa`` is ``transitions.varying``."""
     filtered = np.empty(log_likelihoods.shape)

@@ -106,9 +106,11 @@ def merged_counts(divided, a, b):
     """Make b one with a in the counts."""
     counts, L = divided.copy(), divided.shape[1]
     for first in range(1, counts.shape[0], L):
-        counts[first + a] += counts[first + b]
+        for k in range(L):
+            counts[first + a, k] += counts[first + b, k]
         counts[first + b] = 0
-    counts[:, a] += counts[:, b]
+    for r in range(counts.shape[0]):
+        counts[r, a] += counts[r, b]
     counts[:, b] = 0
     return counts
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from pymc_dshdp.kernels.copies import copy_into
 from pymc_dshdp.kernels.elementary import add_log_rising, log_rising
 from pymc_dshdp.kernels.random import beta_logit_draw, softplus
 from pymc_dshdp.kernels.transitions import log_alpha_marginal, self_persistence_counts
@@ -81,7 +82,7 @@ def log_persistence_table(phi, eta, persistences, departures):
         for p in range(P):
             x[p] = (1.0 - phi[p]) * concentration[e]
         add_log_rising(x, n, P, column, work)
-        table[:, e] = column
+        copy_into(table[:, e], column)
         if concentration[e] > LARGEST_CONCENTRATION:
             for p in range(P):
                 table[p, e] = log_persistence_marginal(phi[p], eta[e], W, n)

@@ -44,6 +44,11 @@ def exclude(emission, t, k):
     return _IMPLEMENTATIONS[type(emission)][2](emission, t, k)
 
 
+def prepare(emission, k):
+    """Compute what follows from the prior of slot k, which includes nothing, in place."""
+    return _IMPLEMENTATIONS[type(emission)][3](emission, k)
+
+
 def implement(cls, log_density, change):
     """Say how an emission class answers.
 
@@ -56,7 +61,8 @@ def implement(cls, log_density, change):
         ``log_density(emission, t, k)`` of what was seen at t, given what slot k includes.
     change : njit function
         ``change(emission, t, k, sign)`` includes t in slot k for sign 1.0 and excludes it for
-        -1.0, in place.
+        -1.0, in place. For 0.0 it computes what follows from what is included, where something
+        does: see ``derive``.
     """
 
     def log_predictive(emission, t, active, n, with_empty, out):
@@ -72,7 +78,10 @@ def implement(cls, log_density, change):
     def exclude(emission, t, k):
         change(emission, t, k, -1.0)
 
-    _register(cls, log_predictive, include, exclude)
+    def prepare(emission, k):
+        change(emission, 0, k, 0.0)
+
+    _register(cls, log_predictive, include, exclude, prepare)
 
 
 def _register(cls, *functions):
@@ -97,6 +106,18 @@ def _include(emission, t, k):
 @overload(exclude, inline="always")
 def _exclude(emission, t, k):
     return _implementation(emission, 2)
+
+
+@overload(prepare, inline="always")
+def _prepare(emission, k):
+    return _implementation(emission, 3)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def derive(emission):
+    """Compute what follows from the priors of an emission that includes nothing, in place."""
+    for k in range(emission.totals.shape[0]):
+        prepare(emission, k)
 
 
 class Table(NamedTuple):

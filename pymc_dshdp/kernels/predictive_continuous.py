@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 
 from pymc_dshdp.kernels.members import empty_members, link_member, unlink_member
-from pymc_dshdp.kernels.predictive import implement
+from pymc_dshdp.kernels.predictive import derive, implement
 
 LOG_2PI = math.log(2.0 * math.pi)
 VISITS, CONSTANT = 0, 1  # columns of ``totals``
@@ -40,7 +40,6 @@ class NormalMean(NamedTuple):
     totals: np.ndarray
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
 def normal_mean(data, noise_scale, prior_mean, prior_scale):
     """Build ``NormalMean`` with nothing included; parameters of shape (L + 1, C)."""
     slots, C = prior_mean.shape
@@ -48,8 +47,7 @@ def normal_mean(data, noise_scale, prior_mean, prior_scale):
     emission.slots[:, :, 0] = noise_scale**-2.0
     emission.slots[:, :, 1] = prior_mean
     emission.slots[:, :, 2] = prior_scale**-2.0
-    for k in range(slots):
-        _normal_mean_change(emission, 0, k, 0.0)
+    derive(emission)
     return emission
 
 
@@ -106,7 +104,6 @@ class NormalVariance(NamedTuple):
     links: np.ndarray
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
 def normal_variance(data, mean, prior_shape, prior_scale):
     """Build ``NormalVariance`` with nothing included; parameters of shape (L + 1, C)."""
     slots, C = mean.shape
@@ -115,9 +112,7 @@ def normal_variance(data, mean, prior_shape, prior_scale):
     emission.slots[:, :, 0] = mean
     emission.slots[:, :, 1] = prior_shape
     emission.slots[:, :, 4] = prior_scale
-    for k in range(slots):
-        _form_variance_afresh(emission, k)
-        _finish_variance(emission, k)
+    _begin_variance(emission)
     return emission
 
 
@@ -139,6 +134,14 @@ def _finish_variance(emission, k):
     for c in range(slots.shape[1]):
         slots[k, c, 2] = 0.5 / slots[k, c, 3]
     totals[k, CONSTANT] = _log_mode(slots, totals, k)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _begin_variance(emission):
+    """Set what each slot has of the prior alone."""
+    for k in range(emission.totals.shape[0]):
+        _form_variance_afresh(emission, k)
+        _finish_variance(emission, k)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -206,7 +209,6 @@ class NormalInverseGamma(NamedTuple):
     links: np.ndarray
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
 def normal_inverse_gamma(data, prior_mean, prior_count, prior_shape, prior_scale):
     """Build ``NormalInverseGamma`` with nothing included; parameters of shape (L + 1, C)."""
     slots, C = prior_mean.shape
@@ -216,9 +218,7 @@ def normal_inverse_gamma(data, prior_mean, prior_count, prior_shape, prior_scale
     emission.slots[:, :, 4] = prior_mean
     emission.slots[:, :, 5] = prior_count
     emission.slots[:, :, 6] = prior_scale
-    for k in range(slots):
-        _form_both_afresh(emission, k)
-        _finish_both(emission, k)
+    _begin_both(emission)
     return emission
 
 
@@ -253,6 +253,14 @@ def _finish_both(emission, k):
         s = slots[k, c, 5] + totals[k, VISITS]
         slots[k, c, 2] = s / (2.0 * slots[k, c, 3] * (s + 1.0))
     totals[k, CONSTANT] = _log_mode(slots, totals, k)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _begin_both(emission):
+    """Set what each slot has of the prior alone."""
+    for k in range(emission.totals.shape[0]):
+        _form_both_afresh(emission, k)
+        _finish_both(emission, k)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -297,15 +305,13 @@ class ExponentialRate(NamedTuple):
     totals: np.ndarray
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
 def exponential_rate(data, prior_shape, prior_rate):
     """Build ``ExponentialRate`` with nothing included; parameters of shape (L + 1, C)."""
     slots, C = prior_rate.shape
     emission = ExponentialRate(data, np.empty((slots, C, 3)), np.zeros((slots, 2)))
     emission.slots[:, :, 0] = prior_shape
     emission.slots[:, :, 1] = prior_rate
-    for k in range(slots):
-        _exponential_rate_change(emission, 0, k, 0.0)
+    derive(emission)
     return emission
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 
 from pymc_dshdp.kernels.elementary import log_rising
-from pymc_dshdp.kernels.predictive import implement
+from pymc_dshdp.kernels.predictive import derive, implement
 
 SMALL_COUNT = 8
 VISITS, CONSTANT = 0, 1  # columns of ``totals``
@@ -51,15 +51,13 @@ class PoissonRate(NamedTuple):
     totals: np.ndarray
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
 def poisson_rate(data, shape, rate):
     """Build ``PoissonRate`` with nothing included; parameters of shape (L + 1, C)."""
     slots, C = rate.shape
     emission = PoissonRate(data, np.zeros((slots, C, 4)), np.zeros((slots, 2)))
     emission.slots[:, :, 0] = shape
     emission.slots[:, :, 2] = rate
-    for k in range(slots):
-        _poisson_rate_change(emission, 0, k, 0.0)
+    derive(emission)
     return emission
 
 
@@ -110,7 +108,6 @@ class Proportions(NamedTuple):
     totals: np.ndarray
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
 def proportions(data, concentration):
     """Build ``Proportions`` with nothing included; ``concentration`` of shape (L + 1, C, V)."""
     slots, C, V = concentration.shape
@@ -163,7 +160,6 @@ class Categories(NamedTuple):
     totals: np.ndarray
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
 def categories(data, concentration):
     """Build ``Categories`` with nothing included; ``concentration`` of shape (L + 1, C, V)."""
     slots, C, V = concentration.shape

@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 
 from pymc_dshdp.kernels.members import empty_members, link_member, unlink_member
-from pymc_dshdp.kernels.predictive import implement
+from pymc_dshdp.kernels.predictive import derive, implement
 
 LOG_2PI = math.log(2.0 * math.pi)
 VISITS, CONSTANT = 0, 1  # columns of ``totals``
@@ -52,7 +52,6 @@ class Regression(NamedTuple):
     links: np.ndarray
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
 def regression(data, prior_factors, degrees, n_regressors):
     """Build ``Regression`` with nothing included.
 
@@ -75,9 +74,7 @@ def regression(data, prior_factors, degrees, n_regressors):
     emission.slots[:, m + 2 :] = prior_factors
     emission.totals[:, DEGREES] = degrees
     emission.totals[:, REGRESSORS] = n_regressors
-    for k in range(slots):
-        _form_afresh(emission, k)
-        _finish(emission, k)
+    _begin(emission)
     return emission
 
 
@@ -173,6 +170,14 @@ def _finish(emission, k):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _begin(emission):
+    """Set what each slot has of the prior alone."""
+    for k in range(emission.totals.shape[0]):
+        _form_afresh(emission, k)
+        _finish(emission, k)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def _regression_change(emission, t, k, change):
     data, slots, totals, links = emission
     if math.isnan(data[t, 0]):
@@ -235,7 +240,6 @@ class VectorMean(NamedTuple):
     totals: np.ndarray
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
 def vector_mean(data, whiten, prior_mean, prior_variance, log_volume):
     """Build ``VectorMean`` with nothing included.
 
@@ -255,8 +259,7 @@ def vector_mean(data, whiten, prior_mean, prior_variance, log_volume):
     emission.slots[:, :, :, d] = prior_mean
     emission.slots[:, :, :, d + 1] = prior_variance
     emission.totals[:, 2] = log_volume - 0.5 * C * d * LOG_2PI
-    for k in range(slots):
-        _vector_mean_change(emission, 0, k, 0.0)
+    derive(emission)
     return emission
 
 

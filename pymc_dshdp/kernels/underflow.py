@@ -6,6 +6,7 @@ import numpy as np
 from numba import njit
 
 from pymc_dshdp.kernels.chain import exact_stay_and_leave, stay_and_leave
+from pymc_dshdp.kernels.copies import copy_into
 from pymc_dshdp.kernels.simd import LOST, NEGLIGIBLE, weigh, weigh_in_doubt
 
 FEW = 8  # times for each matrix from which on the largest entries of all are found
@@ -39,7 +40,7 @@ def weigh_reachable(log_likelihood, predicted, weights, scale, current, lane, lo
     normaliser, positive = weigh(predicted, lane, scale, weights, lane, current, lane)
     if not (0.0 < normaliser < np.inf):  # also NaN
         return np.nan, 0, np.inf
-    current[lane] /= normaliser  # 1 / normaliser may overflow
+    copy_into(current[lane], current[lane] / normaliser)  # 1 / normaliser may overflow
     return top + math.log(normaliser), positive, (lost * largest + LOST * L) / normaliser
 
 
@@ -101,7 +102,7 @@ def weigh_and_follow(predicted, lane, scale, weights, current, P, kappa, t, powe
             arriving[k] += leaving * pi_bar[j, k]
     for k in range(L):
         arriving[k] += astray[lane, k] * stay[k]
-    astray[lane] = arriving
+    copy_into(astray[lane], arriving)
     as_it_is = np.ones((2, columns))
     as_it_is[1] = 0.0
     return weigh_and_watch(predicted, lane, scale, weights, current, as_it_is, power, bound, astray)

@@ -1,5 +1,8 @@
 """Where compiled kernels are kept."""
 
+import importlib
+import inspect
+import pkgutil
 import subprocess
 import sys
 import warnings
@@ -9,8 +12,9 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 
+from pymc_dshdp import kernels
 from pymc_dshdp.graph.readers import point_function
-from pymc_dshdp.kernels import cache
+from pymc_dshdp.kernels import blocks, cache
 
 CODE = """
 import warnings
@@ -73,3 +77,22 @@ def test_the_user_is_not_told_of_the_layout_of_arrays():
         [found] = point_function([X @ phi.T])({"phi": np.ones((2, 3))})
     np.testing.assert_array_equal(found, np.eye(4, 3) @ np.ones((3, 2)))
     assert not said
+
+
+def test_kernels_read_no_empty_constant():
+    """Numba takes it to be read-only, and compiles what it is passed to a second time.
+
+    Fails if the forward filter passes a constant on as the row before the first.
+    """
+    n_kernels = 0
+    for info in pkgutil.walk_packages(kernels.__path__, f"{kernels.__name__}."):
+        for name, kernel in vars(importlib.import_module(info.name)).items():
+            function = getattr(kernel, "py_func", kernel)
+            if not inspect.isfunction(function) or "pymc_dshdp" not in function.__module__:
+                continue
+            if function.__module__ == blocks.__name__:  # which numba does not see
+                continue
+            read = [function.__globals__.get(word) for word in function.__code__.co_names]
+            assert not any(isinstance(x, np.ndarray) and x.size == 0 for x in read), name
+            n_kernels += 1
+    assert n_kernels > 150
