@@ -125,7 +125,7 @@ def test_filter_states(model, result):
 
 def test_one_draw_is_held_at_a_time(model):
     """Fails if anything of (chains, draws, T) is held beside the draws of the states."""
-    T, draws = 4000, 250
+    T, draws = 4000, 500
     days = pd.date_range("2000-01-01", periods=T)
     many = declare(np.resize(COUNTS, T), [T], days)
     one = posterior_of(model, draws=1)["posterior"]
