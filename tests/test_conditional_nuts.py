@@ -2,6 +2,7 @@
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 import pytest
 from pymc.exceptions import SamplingError
 from pymc.sampling.mcmc import assign_step_methods, instantiate_steppers
@@ -117,3 +118,25 @@ def test_a_scale_that_has_collapsed_is_named():
     words = r"The log-density of y at 0 is .* where sigma\[1\] is 0: a scale parameter has coll"
     with np.errstate(all="ignore"), pytest.raises(SamplingError, match=words):
         step.step(point)
+
+
+def test_an_overflow_far_out_is_a_divergence(quick):
+    """As of ``expm`` of a rate matrix; fails where it ends the chain."""
+    with pm.Model() as model:
+        q = pm.Gamma("q", 2.0, 10.0, shape=2)
+        rates = pt.stack([pt.stack([-q[0], q[0]]), pt.stack([q[1], -q[1]])])
+        P = pt.stack([pt.linalg.expm(rates * gap) for gap in (1.0, 2.0)])
+        prior = dshdp.Transitions("hmm", P, index=np.arange(20) % 2)
+        z = dshdp.HiddenStates("z", prior, length=20)
+        pm.Normal("y", 4.0 * z, 1.0, observed=np.repeat([0.0, 4.0], 10))
+        step = dshdp.ConditionalNUTS(
+            [q], step_scale=1e4, adapt_step_size=False, compile_kwargs={"mode": "FAST_COMPILE"}
+        )
+    step.rng = np.random.default_rng(1)
+    point, seen = model.initial_point(), []
+    point["z"] = np.repeat([0, 1], 10)
+    for _ in range(5):
+        with np.errstate(all="ignore"):
+            point, [stats] = step.step(point)
+        seen.append(stats["diverging"])
+    assert all(seen) and np.isfinite(point["q_log__"]).all()

@@ -11,6 +11,7 @@ from pymc.model import modelcontext
 from pymc.model.core import ValueGradFunction
 from pymc.step_methods import NUTS
 from pymc.step_methods.compound import Competence
+from pymc.step_methods.hmc.integration import IntegrationError
 from pymc.step_methods.hmc.nuts import NUTSState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator, get_value_vars_from_user_vars
@@ -132,6 +133,7 @@ class ConditionalNUTS(NUTS):
             rng=rng,
             **kwargs,
         )
+        self.integrator._logp_dlogp_func = _without_overflow(self.integrator._logp_dlogp_func)
 
     def _know_states(self, model, values, terms, start, rng, dtype):
         """Find out what belongs to which state; the metric."""
@@ -191,6 +193,21 @@ class ConditionalNUTS(NUTS):
         if model is None or not any(has_op(rv, HiddenPathRV) for rv in model.free_RVs):
             return Competence.INCOMPATIBLE
         return competence
+
+
+def _without_overflow(function):
+    """Call a density so that what overflows far out, as ``expm`` does, ends a trajectory there.
+
+    PyMC takes the errors of linear algebra for a divergence, and this one for a fault.
+    """
+
+    def call(q, point_map_info):
+        try:
+            return function(q, point_map_info)
+        except OverflowError as error:
+            raise IntegrationError("Overflow during leapfrog step.") from error
+
+    return call
 
 
 def _terms(model):
