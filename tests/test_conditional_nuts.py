@@ -6,9 +6,10 @@ import pytensor.tensor as pt
 import pytest
 from pymc.exceptions import SamplingError
 from pymc.sampling.mcmc import assign_step_methods, instantiate_steppers
+from pymc.step_methods.hmc.integration import IntegrationError
 
 import pymc_dshdp as dshdp
-from pymc_dshdp.steps.nuts import _terms, _terms_with
+from pymc_dshdp.steps.nuts import _terms, _terms_with, _without_overflow
 
 Y = np.random.default_rng(3).poisson(5.0, size=(40, 2))
 
@@ -140,3 +141,11 @@ def test_an_overflow_far_out_is_a_divergence(quick):
             point, [stats] = step.step(point)
         seen.append(stats["diverging"])
     assert all(seen) and np.isfinite(point["q_log__"]).all()
+
+    def overflowing(q, point_map_info):  # what PyMC's own mode calls raises, and Python's does not
+        raise OverflowError
+
+    call = _without_overflow(overflowing)
+    assert step.integrator._logp_dlogp_func.__code__ is call.__code__
+    with pytest.raises(IntegrationError, match="Overflow"):
+        call(None, None)
