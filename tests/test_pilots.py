@@ -139,7 +139,7 @@ def test_pilots_are_a_third_of_tuning_or_quick():
         plan = plan_of(tune, large)
         assert 0.25 * tune <= EACH * (plan.starts + plan.crosses) <= tune / 3
     assert plan_of(100_000, large) == plan_of(10_000, large) == plan_of(120, 1_000)
-    assert plan_of(120, 200_000) == plan_of(750, large)
+    assert plan_of(120, pilots.QUICK // 50) == plan_of(750, large)
 
 
 def test_how_far_paths_are_apart():
