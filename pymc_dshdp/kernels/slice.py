@@ -56,3 +56,28 @@ def slice_sample(log_density, x, rng, width=1.0):
         right = np.where(rejected & (new >= x), new, right)
         redrawn = left + rng.random(x.shape) * (right - left)
         new = np.where(rejected, redrawn, new)
+
+
+def slice_between(log_density, x, low, high, rng):
+    """One slice-sampling update of a number between bounds, by shrinkage from the whole of it.
+
+    Parameters
+    ----------
+    log_density : callable
+        ``log_density(x) -> float``.
+    x, low, high : float
+    rng : numpy.random.Generator
+
+    Raises
+    ------
+    ValueError
+        If the density is not finite at x.
+    """
+    height = log_density(x) - rng.standard_exponential()
+    if not np.isfinite(height):
+        raise ValueError(f"the log-density is not finite at the current value {x}")
+    while True:
+        new = low + rng.random() * (high - low)
+        if low < new < high and log_density(new) >= height:
+            return new
+        low, high = (new, high) if new < x else (low, new)

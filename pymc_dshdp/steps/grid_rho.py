@@ -19,10 +19,10 @@ from pymc_dshdp.graph.readers import Reader, logit_node, point_function, prior_l
 from pymc_dshdp.graph.terms import log_densities
 from pymc_dshdp.graph.walks import has_op, role_of, support
 from pymc_dshdp.kernels import persistence as kernels
-from pymc_dshdp.kernels.diagonals import divide_diagonals
 from pymc_dshdp.kernels.slice import slice_sample
 from pymc_dshdp.steps._common import PathReader, model_of, rehearse, select_priors
 from pymc_dshdp.steps.logistic_update import LogisticUpdate
+from pymc_dshdp.steps.marginal_rho import MarginalRho
 from pymc_dshdp.transitions.found import find_transitions, refuse_outside_dependents
 from pymc_dshdp.transitions.logistic import COEFFICIENTS
 from pymc_dshdp.typing import Point, RandomSource, Tensor
@@ -41,7 +41,7 @@ class _Axis:
         self.free = node in model.free_RVs
         self.upper = BOX[role]
         low, high = support(model, node) if self.free else (0.0, 0.0)
-        self.width = (high - low) / cells
+        self.ends, self.width = (low, high), (high - low) / cells
         self.low = low + self.width * np.arange(cells if self.free else 1)
         self.flat = not self.free or self._is_flat(node)
         self._log_density = None if self.flat else prior_log_density(model, node)
@@ -73,7 +73,7 @@ class _RhoUpdate:
         ]
         self._kappa = model.rvs_to_values[prior.kappa]
         self._pi_bar = model.rvs_to_values[prior.pi_bar]
-        self._rows = prior.update(model, GridRhoStep.__name__)
+        self._marginal = MarginalRho(model, prior, *self._axes)
         constant = all(axis.free and axis.flat for axis in self._axes)
         self._grid = self._make_grid({}, 0.0, 0.0) if constant else None
 
@@ -87,21 +87,15 @@ class _RhoUpdate:
         return kernels.PersistenceGrid(phi_low, eta_low, phi_axis.width, eta_axis.width, log_prior)
 
     def __call__(self, point, paths, rng):
+        if self._refine and self._marginal.available:
+            point = self._marginal(point, paths, rng)
         counts = paths.counts(point)
         phi, eta = self._hyper.read(point)
         logit, pi_bar = _rows(point, self._kappa, self._pi_bar)
-        logit, pi_bar = divide_diagonals(
-            rng,
-            logit,
-            pi_bar,
-            self._rows.row_concentrations(point)[1:],
-            *_beta_parameters(phi, eta),
-        )
-        moved = _value(point, self._pi_bar, pi_bar)
         phi_axis, eta_axis = self._axes
         if not (phi_axis.free or eta_axis.free):
             logit = kernels.redraw_self_persistence(rng, counts, logit, pi_bar, phi, eta)
-            return moved | _value(point, self._kappa, logit), True
+            return {**point, **_value(point, self._kappa, logit)}, True
         grid = self._make_grid(point, phi, eta) if self._grid is None else self._grid
         if not self._refine and not np.isfinite(grid.log_prior).any():
             raise SamplingError(
@@ -118,7 +112,7 @@ class _RhoUpdate:
                 ratio += at_new - at_old
         draw = kernels.accept_persistence(rng, proposal, ratio, phi, eta)
         new = self._hyper.write(point, [draw.phi, draw.eta])
-        return moved | new | _value(point, self._kappa, draw.kappa_logit), draw.accepted
+        return {**point, **new, **_value(point, self._kappa, draw.kappa_logit)}, draw.accepted
 
 
 class _SliceUpdate:
@@ -146,10 +140,6 @@ class _SliceUpdate:
         return _value(point, self._kappa, slice_sample(log_density, start, rng)), True
 
 
-def _beta_parameters(phi, eta):
-    return phi * eta**-3.0, (1.0 - phi) * eta**-3.0
-
-
 def _rows(point, kappa, pi_bar):
     """Values of kappa, and pi_bar, by the rows of all groups, (R,) and (R, L)."""
     rows = np.asarray(point[pi_bar.name], dtype="float64")
@@ -158,7 +148,7 @@ def _rows(point, kappa, pi_bar):
 
 
 def _value(point, value, rows):
-    """Value of kappa or pi_bar by its name, from that of each row."""
+    """Value of kappa by its name, from that of each row."""
     values = rows.reshape(point[value.name].shape)
     return {value.name: values.astype(value.dtype, copy=False)}
 
@@ -174,9 +164,10 @@ class GridRhoStepState(StepMethodState):
 class GridRhoStep(ChainStep):
     r"""Draw the self-persistence hyperparameters and probabilities given the states.
 
-    In this order, which is what leaves the posterior invariant: pairs
-    :math:`(\kappa_j, \bar\pi_{jj})` along the curve on which P stays as it is, since the path says
-    nothing of how :math:`P_{jj}` divides into the two; the self-persistence counts
+    In this order, which is what leaves the posterior invariant: first :math:`\phi`,
+    :math:`\eta` and :math:`\alpha` given z and beta alone, kappa, w and the rows integrated out,
+    by slices, and then w, kappa and the rows given these (see ``steps.marginal_rho``), since
+    :math:`\kappa_j` and :math:`\bar\pi_{jj}` explain the same stays; the self-persistence counts
     :math:`W_j \mid z, \kappa, \bar\pi`; then :math:`(\phi, \eta) \mid W, n` with
     :math:`\kappa` integrated out,
 
@@ -217,8 +208,7 @@ class GridRhoStep(ChainStep):
 
     Notes
     -----
-    Of the rows pi_bar, which the sampler of the states draws, it moves the own entry, and the
-    others in proportion.
+    Of what the sampler of the states draws it draws alpha and the rows too, with ``refine``.
 
     Sampler statistic: ``rho_accepted``, whether the refined proposal was accepted.
     """
