@@ -50,9 +50,7 @@ def quadrature(counts, alphas, log_alpha_prior):
         for eta in 2.0 * middle:
             for alpha in alphas:
                 base, persistence = _parameters(phi, eta, alpha, BETA, len(counts))
-                logs = [
-                    log_path_marginal(c, base, persistence) for c in (counts, more, twice, other)
-                ]
+                logs = [log_path_marginal(c, base, persistence) for c in all_counts]
                 log_weight.append(logs[0] + log_alpha_prior(alpha))
                 values.append([phi, eta, np.log(alpha), *np.exp(np.array(logs[1:]) - logs[0])])
     weight = np.exp(np.array(log_weight) - np.max(log_weight))

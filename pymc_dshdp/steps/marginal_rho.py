@@ -80,13 +80,13 @@ class MarginalRho:
                 found[i] = slice_between(log_density, found[i], *axis.ends, rng)
         if self._alpha_free:
 
-            def log_density(x):
+            def log_density_of_log(x):
                 alpha = np.exp(x)
                 if not 0.0 < alpha[0] < np.inf:
                     return np.full(1, -np.inf)
                 return self._log_prior(point, alpha) + x + log_marginal(2, alpha[0])
 
-            found[2] = float(np.exp(slice_sample(log_density, np.log(found[2]), rng)[0]))
+            found[2] = float(np.exp(slice_sample(log_density_of_log, np.log(found[2]), rng)[0]))
         drawn = redraw_transitions(rng, counts, *_parameters(*found, beta, len(counts)))
         new = self._hyper.write(point, found)
         for value, x in (
