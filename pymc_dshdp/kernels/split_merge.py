@@ -42,6 +42,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from pymc_dshdp.kernels.copies import copy_into
 from pymc_dshdp.kernels.pair_density import (
     divided_counts,
     draw_share,
@@ -228,6 +229,6 @@ def accept(path, proposal, weighing):
     split, _, _, a, b, times, sides, _ = proposal
     for x in range(times.shape[0]):
         path.states[times[x]] = b if split and sides[x] == 1 else a
-    path.counts[:] = weighing.counts
-    path.log_beta[:] = weighing.log_beta
+    copy_into(path.counts, weighing.counts)
+    copy_into(path.log_beta, weighing.log_beta)
     path.active[b] = True  # as it was, but where an improvement while tuning activates it
