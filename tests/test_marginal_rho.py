@@ -97,3 +97,12 @@ def test_rows_are_left_alone_where_they_are_not_the_priors_own():
         watched = dshdp.GridRhoStep([model["z"]])
     new, _ = watched.step(point)
     assert np.array_equal(new["hmm_pi_bar"], point["hmm_pi_bar"])
+
+
+def test_a_start_through_states_without_weight_is_passed_over():
+    """Fails if the slice begins where there is no density."""
+    model = declare()
+    paths, update = update_of(model)
+    point = {**model.initial_point(0), "hmm_beta": np.array([1.0, 0.0, 0.0])}
+    point["z"] = PATH.astype("int8")
+    assert update._marginal(point, paths, np.random.default_rng(1)) is point

@@ -71,6 +71,8 @@ class MarginalRho:
             base, persistence = _parameters(*given, beta, len(counts))
             return log_path_marginal(counts, base, persistence)
 
+        if not log_marginal(0, found[0]) > -np.inf:
+            return point  # a start through states without weight: that of a chain never is
         for i, axis in enumerate(self._axes):
             if axis.free:
 
