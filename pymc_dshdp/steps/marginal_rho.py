@@ -58,7 +58,7 @@ class MarginalRho:
         self._log_prior = _log_density(model, prior.alpha) if self._alpha_free else None
         self._sticks = None if prior.fractions is None else values[prior.fractions]
         self._beta = None if prior.fractions is not None else values[prior.beta]
-        self._kappa, self.pi_bar = values[prior.kappa], values[prior.pi_bar]
+        self._kappa, self._pi_bar = values[prior.kappa], values[prior.pi_bar]
         self._pi_init = values[prior.pi_init]
 
     def __call__(self, point, paths, rng):
@@ -94,7 +94,7 @@ class MarginalRho:
         for value, x in (
             (self._kappa, drawn.kappa_logit),
             (self._pi_init, drawn.rows[0]),
-            (self.pi_bar, drawn.rows[1:]),
+            (self._pi_bar, drawn.rows[1:]),
         ):
             new[value.name] = x.reshape(point[value.name].shape).astype(value.dtype, copy=False)
         return {**point, **new}
