@@ -1,7 +1,10 @@
 """Starting paths of several recordings of one prior."""
 
+import itertools
+
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 import pytest
 from models import fixed_model, posterior, sample
 
@@ -67,8 +70,40 @@ def test_a_constant_path_is_kept(states):
     assert prior.starts_from_data(model.initial_point())
 
 
+def kept(path, n_states, known=None, **layout):
+    """Whether a path of initvals is what a chain starts from."""
+    with pm.Model() as model:
+        z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", n_states=n_states), known=known, **layout)
+        pm.Normal("y", pt.as_tensor(np.arange(n_states))[z], 1.0, observed=np.arange(path.size) % 3)
+        [prior] = dshdp.WeakLimitFFBS([z])._priors
+        given = {**model.initial_point(), "z": path}
+    return np.array_equal(prior.start(given, np.random.default_rng(0))["z"], path)
+
+
+def test_every_path_of_few_times_is_kept():
+    """Any of them may have been given; fails if one of them is the sign for a default."""
+    assert all(kept(np.array(path), 2, length=3) for path in itertools.product([0, 1], repeat=3))
+
+
+@pytest.mark.parametrize("length", [1, 2, 3])
+def test_many_sequences_that_are_alike_are_kept(length):
+    """Fails if the sign begins anew with each of them: three states in it are no pattern."""
+    for one in itertools.product([0, 1], repeat=length):
+        assert kept(np.tile(one, 40), 2, lengths=[length] * 40)
+
+
+def test_the_rest_of_a_labelled_series_is_kept():
+    """Fails if the sign ends, so that the last state everywhere after what is known is the sign."""
+    known = dict(enumerate(np.arange(100) % 4))
+    for state in (2, 3):
+        assert kept(np.r_[np.arange(100) % 4, np.full(60, state)], 4, known, length=160)
+    known = dict(enumerate(np.arange(100) % 2))
+    for free in itertools.product([0, 1], repeat=3):
+        assert kept(np.r_[np.arange(100) % 2, free], 2, known, length=103)
+
+
 def test_a_path_that_is_the_sign_by_chance():
-    """It starts the chain as none does: every draw is the same, and from the right posterior."""
+    """It starts the chain as none does, as the documentation says: every draw is the same."""
     model = fixed_model()
     sign = model.initial_point()["z"]
     assert set(sign) == {1, 2}

@@ -14,7 +14,7 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_dshdp.distributions._common import core, draw_over_batch
-from pymc_dshdp.kernels.simulation import MARK, MARKED, last_possible_path, simulate_path
+from pymc_dshdp.kernels.simulation import MARK, last_possible_path, simulate_path
 
 NOTHING_KNOWN = np.empty(0, "int8")
 SAME_MATRIX = np.empty(0, "int64")
@@ -134,10 +134,9 @@ class HiddenPath(Discrete):
 
     def support_point(rv, size, initial, pi_bar, kappa, index, lengths, known):
         """Return the starting value."""
-        # The sign for the sampler to start from the data: see ``last_possible_path``.
-        lengths, last = core(lengths, 1), initial.shape[-1] - 1
-        within = pt.arange(rv.shape[-1]) - pt.repeat(pt.cumsum(lengths) - lengths, lengths)
-        mark = pt.as_tensor(MARK)[pt.minimum(within, MARKED)]
+        # The sign for the sampler to start from the data: see ``MARK``.
+        last, position = initial.shape[-1] - 1, pt.arange(rv.size).reshape(tuple(rv.shape))
+        mark = pt.as_tensor(MARK)[position % len(MARK)]
         path = pt.zeros_like(rv) + pt.maximum(last - mark, 0).astype(rv.dtype)
         return path if _is_empty(known) else _with_known(known, path)
 

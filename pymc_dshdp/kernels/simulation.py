@@ -6,10 +6,10 @@ from numba import njit
 from pymc_dshdp.kernels.chain import at_time, transition_row
 from pymc_dshdp.kernels.messages import choose
 
-MARKED = 64  # times
-MARK = np.array([t.bit_count() % 2 for t in range(MARKED)] + [0])
-"""How far below the last possible state the default path is at the first times of a sequence, and
-at those after them: a pattern that nobody writes, so that no path of ``initvals`` is taken for it.
+MARK = np.array([t.bit_count() % 2 for t in range(64)])
+"""How far below the last state the default path is at each time, all sequences laid end to end,
+again and again: a pattern that nobody writes. Where some transitions may be impossible it is below
+the last possible state, and begins anew with each sequence.
 """
 
 
@@ -88,7 +88,7 @@ def last_possible_path(initial, pi_bar, kappa, index, lengths, known, out):
         for i in range(t, t + length):
             rows, row = pi_bar[index[i] if indexed else 0], kappa[i if varies else 0]
             out[i] = known[i] if known.shape[0] > 0 and known[i] >= 0 else L - 1
-            before, below = out[max(i - 1, 0)], MARK[min(i - t, MARKED)]
+            before, below = out[max(i - 1, 0)], MARK[(i - t) % MARK.size]
             for k in range(L - 1, -1, -1):
                 if not ahead[i if known.shape[0] > 0 else 0, k]:
                     continue

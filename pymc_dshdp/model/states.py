@@ -253,8 +253,11 @@ def HiddenStates(
 
     Sampling starts from ``initvals[name]`` if that is given to ``pm.sample``, else from
     ``initial_states``, else from a segmentation of the data into clusters, drawn with the chain's
-    own generator; see ``WeakLimitFFBS``. The sign for it is PyMC's initial value of the path, a
-    pattern of the last two states that nobody writes.
+    own generator; see ``WeakLimitFFBS``. The sign for the last is PyMC's initial value of the path,
+    ``model.initial_point()[name]``, a pattern of the last two states. PyMC hands a sampler nothing
+    but values of variables, so that no sign is possible that is not some path; ``initvals`` with
+    this very path therefore start from the data. Where fewer than 16 times are free, no start is
+    made from the data and every path of ``initvals`` is kept; ``initial_states`` always is.
 
     Parameters
     ----------

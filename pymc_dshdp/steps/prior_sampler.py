@@ -15,6 +15,8 @@ from pymc_dshdp.steps.starting import alike, default_path, initial_paths, possib
 
 __all__ = ["PriorSampler"]
 
+FEWEST = 16  # free times that start from the data; fewer may be given any path by initvals
+
 
 class PriorSampler:
     """The states and the transition block of one prior."""
@@ -29,6 +31,10 @@ class PriorSampler:
         self.transition = prior.update(model, step)
         self._constrained = prior.constrained
         self.n_times = int(sum(lengths.sum() for lengths in self.paths.lengths))
+        self._n_free = [
+            lengths.sum() if known is None else (known < 0).sum()
+            for lengths, known in zip(self.paths.lengths, self.paths.known, strict=True)
+        ]
         self.joint = JointDensity(model, prior, self.paths, self.transition)
         self.split_merge = SplitMerge(model, prior, self.paths, self.transition, self.joint)
         for i, (value, table) in enumerate(zip(self.paths.values, self.tables, strict=True)):
@@ -40,10 +46,14 @@ class PriorSampler:
         self.vars = self.paths.values + self.exclusive
 
     def starts_from_data(self, point):
-        """Whether all paths of a point are default starting paths, and none is declared."""
-        return all(
-            path is None and self._is_default(i, point) for i, path in enumerate(self.paths.initial)
-        )
+        """Whether all paths of a point are replaced by segmentations of the data."""
+        return len(self._of_data(point)) == len(self.tables)
+
+    def _of_data(self, point):
+        """Which of the states start from the data: those whose path is the default one."""
+        initial = self.paths.initial
+        here = [i for i, x in enumerate(initial) if x is None and self._is_default(i, point)]
+        return here if sum(self._n_free[i] for i in here) >= FEWEST else []
 
     def _is_default(self, i, point):
         path, known = np.ravel(point[self.paths.values[i].name]), self.tables[i].known
@@ -68,11 +78,12 @@ class PriorSampler:
 
     def start(self, point, rng, kind=None):
         """Replace default starting paths by those declared, or by segmentations of the data."""
-        found = {}
-        for i in range(len(self.tables)):
-            if self._is_default(i, point):
-                found[i] = self.paths.initial[i]
-        unknown = [i for i, path in found.items() if path is None]
+        unknown = self._of_data(point)
+        found = {
+            i: path
+            for i, path in enumerate(self.paths.initial)
+            if path is not None and self._is_default(i, point)
+        }
         for group in alike([self.tables[i] for i in unknown]):
             members = [unknown[i] for i in group]
             lengths = np.concatenate([self.paths.lengths[i] for i in members])

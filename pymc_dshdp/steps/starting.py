@@ -9,7 +9,7 @@ from scipy.optimize import linear_sum_assignment
 
 from pymc_dshdp.distributions.path import NOTHING_KNOWN
 from pymc_dshdp.kernels.decoding import most_probable_path
-from pymc_dshdp.kernels.simulation import MARK, MARKED, last_possible_path
+from pymc_dshdp.kernels.simulation import MARK, last_possible_path
 from pymc_dshdp.steps.wide_starts import standardised, wide_start
 
 __all__ = ["alike", "default_path", "initial_paths", "possible_path"]
@@ -103,8 +103,7 @@ def default_path(start, transitions, lengths, constrained, known=None):
     ndarray of shape (T,), int64
     """
     if not constrained:
-        within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        path = np.maximum(len(start) - 1 - MARK[np.minimum(within, MARKED)], 0)
+        path = np.maximum(len(start) - 1 - np.resize(MARK, lengths.sum()), 0)
         return path if known is None else np.where(known >= 0, known, path)
     out = np.empty(lengths.sum(), np.int64)
     kappa = special.expit(transitions.kappa_logit)
