@@ -8,6 +8,7 @@ import pytensor.tensor as pt
 import pytest
 from models import COUNTS, needs_fork, poisson_model, prior_model, sample
 from pymc.exceptions import SamplingError
+from pymc.model.transform.optimization import freeze_dims_and_data
 from pymc.step_methods.compound import BlockedStep
 
 import pymc_dshdp as dshdp
@@ -475,3 +476,12 @@ def test_impossible_observation_reaches_the_user(cores):
         sample(
             model, step=steps, cores=cores, mp_ctx="fork" if cores > 1 else None, tune=0, draws=2
         )
+
+
+def test_a_model_whose_variables_have_lost_their_prior():
+    """Frozen models: nothing but NUTS' own AttributeError said so."""
+    frozen = freeze_dims_and_data(poisson_model())
+    with pytest.raises(ValueError, match=parts("'z' has lost", "freeze_dims_and_data", "use the")):
+        dshdp.WeakLimitFFBS([frozen["z"]], model=frozen)
+    with pytest.raises(ValueError, match=parts("'z' has lost", "freeze_dims_and_data", "use the")):
+        sample(frozen)

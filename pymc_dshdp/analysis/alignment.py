@@ -72,7 +72,8 @@ def align(
     -----
     UserWarning
         If chains found different segmentations, by chain; if a variable is left as it is although
-        it has an axis of L entries without a name, or may hold numbers of states.
+        it has an axis of L entries without a name, or depends on the numbers of states, or may
+        hold them.
 
     Raises
     ------
@@ -84,8 +85,10 @@ def align(
     -----
     The numbering is found on at most 200 evenly spaced draws, from the draw nearest to all others
     and from that of each chain, and is a local minimum for these draws. Variables whose entries
-    are states at fixed times, such as ``z[events]``, are renumbered with z. Stick fractions ``v``
-    belong to an order of the weights: they are broken anew.
+    are states, such as ``z[events]``, are renumbered with z. What a renumbering does to a
+    ``pm.Deterministic`` is told from its graph: ``mu[z]`` and ``z[1:] != z[:-1]`` stay as they are,
+    ``z.max()``, ``z == 2`` and ``mu[1] - mu[0]`` are named. Stick fractions ``v`` belong to an
+    order of the weights: they are broken anew.
     """
     dimensions = _dimensions(idata, states)
     for hidden in [h for found in dimensions.values() for h in found]:
@@ -111,8 +114,8 @@ def align(
         numbers = np.argsort(matching.label_before, axis=-1)
         sizes = np.take_along_axis(matching.sizes, numbers, axis=-1)
         visited = np.where(sizes > 0, numbers, -1).reshape(-1, hidden[0].n_states)
-        copies, doubtful = find_label_copies(posterior, hidden, visited, hidden_names)
-        _warn_of_doubtful(doubtful, hidden)
+        copies, numbered, doubtful = find_label_copies(posterior, hidden, visited, hidden_names)
+        _warn_of_numbers(numbered, doubtful, hidden)
         for name in group_names(idata):
             if name.startswith("warmup") or name in OTHER_DRAWS:
                 continue
@@ -197,15 +200,23 @@ def _warn_of_unnamed(posterior, hidden):
         )
 
 
-def _warn_of_doubtful(names, hidden):
-    if names:
-        states = " and ".join(h.name for h in hidden)
-        warnings.warn(
-            f"left as they are, although they may hold numbers of states: {', '.join(names)}. If "
-            f"they do, the numbers are the old ones; take them from {states} in the aligned result",
-            UserWarning,
-            stacklevel=3,
+def _warn_of_numbers(numbered, doubtful, hidden):
+    states = " and ".join(h.name for h in hidden)
+    texts = []
+    if numbered:
+        texts.append(
+            "left as they are, although they depend on how the states are numbered: "
+            f"{', '.join(numbered)}. They are those of the old numbers; compute them anew from "
+            f"{states}, and from what belongs to the states, in the aligned result"
         )
+    if doubtful:
+        texts.append(
+            f"left as they are, although they may hold numbers of states: {', '.join(doubtful)}. "
+            f"If they do, the numbers are the old ones; take them from {states} in the aligned "
+            "result"
+        )
+    if texts:
+        warnings.warn("; ".join(texts), UserWarning, stacklevel=3)
 
 
 def chain_message(chains, names):

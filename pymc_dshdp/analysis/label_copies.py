@@ -1,4 +1,8 @@
-"""Variables that hold numbers of states beside the hidden states themselves."""
+"""Variables that hold numbers of states beside the hidden states themselves.
+
+The record of a result says it of the Deterministics that the model had when sampling began, proved
+from their graphs. Of all others, such as those that were added to a result, their values tell.
+"""
 
 import math
 from functools import cached_property
@@ -11,11 +15,11 @@ COPY, PERHAPS = "copy", "perhaps"
 
 
 def find_label_copies(posterior, hidden, numbers, besides):
-    """Find the variables whose entries are states at fixed times, such as ``z[events]``.
+    """Find the variables whose entries are states, such as ``z[events]``.
 
-    An entry that equals the state at some time in every draw, and is not the same number in all
-    of them, is taken for that state. Entries that are one number in all draws, and no state's, may
-    stand beside it.
+    By their values, an entry that equals the state at some time in every draw, and is not the same
+    number in all of them, is taken for that state. Entries that are one number in all draws, and no
+    state's, may stand beside it.
 
     Parameters
     ----------
@@ -30,16 +34,24 @@ def find_label_copies(posterior, hidden, numbers, besides):
     Returns
     -------
     copies : list of str
+    numbered : list of str
+        Variables that depend on the numbers in another way, by their graphs.
     doubtful : list of str
-        Variables that are not copies but may hold numbers of states, since all their entries are
+        Variables that are neither but may hold numbers of states, since all their entries are
         states that their draw visits, or that are computed from these numbers, as ``z == 2`` and
         ``10 * z`` are; without those that a renumbering leaves as they are.
     """
     dim, n_states = hidden[0].dim, hidden[0].n_states
-    copies, doubtful, paths = [], [], _Paths(hidden)
-    any_moves = ((numbers >= 0) & (numbers != np.arange(n_states))).any()
+    paths, any_moves = _Paths(hidden), ((numbers >= 0) & (numbers != np.arange(n_states))).any()
+    labels, numbered, invariant = (
+        {name for h in hidden for name in getattr(h.record, role)}
+        for role in ("labels", "numbered", "invariant")
+    )
+    told, doubtful = labels.union(numbered, invariant, besides), []
+    copies = [str(name) for name in posterior if name in labels]
+    numbered = [str(name) for name in posterior if name in numbered and any_moves]
     for name, variable in posterior.items():
-        if name in besides or {dim, f"{dim}_to"} & set(variable.dims):
+        if name in told or {dim, f"{dim}_to"} & set(variable.dims):
             continue
         if not {"chain", "draw"} <= set(variable.dims) or variable.dtype.kind not in "biuf":
             continue
@@ -49,7 +61,7 @@ def find_label_copies(posterior, hidden, numbers, besides):
             copies.append(str(name))
         elif (held == PERHAPS and moves) or (any_moves and paths.determine(values)):
             doubtful.append(str(name))
-    return copies, doubtful
+    return copies, numbered, doubtful
 
 
 def _held(values, numbers, paths):

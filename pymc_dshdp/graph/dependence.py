@@ -37,7 +37,16 @@ from pytensor.tensor.utils import _parse_gufunc_signature
 
 from pymc_dshdp._compat import IfElse
 
-__all__ = ["INDEXING", "NONE", "SEVERAL", "gathered", "index_entries", "shape_inputs", "times_of"]
+__all__ = [
+    "INDEXING",
+    "NONE",
+    "SETTING",
+    "SEVERAL",
+    "gathered",
+    "index_entries",
+    "shape_inputs",
+    "times_of",
+]
 
 NONE = -1
 SEVERAL = np.iinfo("int32").max
@@ -52,9 +61,9 @@ def _subtensor_ops(*names):
 
 
 INDEXING = _subtensor_ops("Subtensor", "AdvancedSubtensor", "AdvancedSubtensor1")
-_SETTING = _subtensor_ops("IncSubtensor", "AdvancedIncSubtensor", "AdvancedIncSubtensor1")
+SETTING = _subtensor_ops("IncSubtensor", "AdvancedIncSubtensor", "AdvancedIncSubtensor1")
 _SHAPE_OF_INPUTS = (
-    *(*_ELEMENTWISE, *_FIRST_INPUT, *_ALONG_AXIS, *_SETTING),
+    *(*_ELEMENTWISE, *_FIRST_INPUT, *_ALONG_AXIS, *SETTING),
     *(
         DimShuffle,
         ExtractDiag,
@@ -297,7 +306,7 @@ def _indexed(op, node, at):
     return [united(parts, parts[0].shape)]
 
 
-@registered(*_SETTING)
+@registered(*SETTING)
 def _set(op, node, at):
     x, y, *inputs = node.inputs
     index = _Index(op, inputs, at)

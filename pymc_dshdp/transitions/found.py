@@ -156,6 +156,11 @@ def find_transitions(model):
             if by_group is not None:
                 kappa = by_group
             if pi_bar not in found:
+                if role_of(z) is None:
+                    raise ValueError(
+                        f"{z.name!r} has lost what says which prior it has, as in a model that "
+                        "freeze_dims_and_data returns; use the model as it was declared"
+                    )
                 kind = _kinds[z.tag.dshdp[2]]
                 found[pi_bar] = kind(model, z.name, pi_init, pi_bar, kappa, index)
             transitions = found[pi_bar]

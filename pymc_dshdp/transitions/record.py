@@ -14,7 +14,7 @@ import numpy as np
 __all__ = ["StatesRecord", "record_in", "records_of"]
 
 MARK = b'{"pymc_dshdp":'
-VERSION = 2
+VERSION = 3
 _KAPPA = ("constant", "varies")
 
 
@@ -51,6 +51,10 @@ class StatesRecord:
         Dimension of the groups whose transitions differ; "kappa" and "pi_bar" have it then.
     group : str or None
         Constant data that say which group each sequence, or each time, is of, by position.
+    labels, numbered, invariant : tuple of str
+        Deterministics without the state dimension: those whose entries are numbers of states, those
+        that depend on the numbers otherwise, and those that stay as they are if the states are
+        numbered otherwise. Written before sampling (``renumbered.py``); no other is told of.
     """
 
     states: str
@@ -66,6 +70,9 @@ class StatesRecord:
     tied: bool = False
     groups: str | None = None
     group: str | None = None
+    labels: tuple = ()
+    numbered: tuple = ()
+    invariant: tuple = ()
 
     @classmethod
     def of(cls, z, prior, *, lengths, known, group):
@@ -138,4 +145,5 @@ def _parsed(name, values):
             f"{name!r} was written in version {version} of the record of hidden states, and "
             f"this package reads version {VERSION}"
         )
-    return StatesRecord(**{**fields, "dims": tuple(fields["dims"])})
+    lists = {key: tuple(value) for key, value in fields.items() if isinstance(value, list)}
+    return StatesRecord(**{**fields, **lists})

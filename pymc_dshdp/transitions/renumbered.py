@@ -1,0 +1,51 @@
+"""Which Deterministics of a model go by the numbers of the states: told from their graphs."""
+
+from dataclasses import replace
+
+from pymc_dshdp.distributions import HiddenPathRV
+from pymc_dshdp.graph.kinds import LABEL, NUMBERED, free
+from pymc_dshdp.graph.renumbering import kind_of
+from pymc_dshdp.graph.walks import has_op
+from pymc_dshdp.transitions.record import record_in
+
+__all__ = ["record_deterministics"]
+
+
+def record_deterministics(model) -> None:
+    """Write into the records of a model what a renumbering of the states does to Deterministics.
+
+    Those with a state dimension are permuted along it, and need no word. They may be declared after
+    the states: the steps that draw the states call this before sampling.
+    """
+    states = [rv for rv in model.basic_RVs if has_op(rv, HiddenPathRV)]
+    records = {z: record_in(model, z) for z in states}
+    own = set().union(*(record.own() for record in records.values()))
+    for dims in {record.dims for record in records.values()}:
+        members = [z for z in states if records[z].dims == dims]
+        leaves = _leaves(model, members, dims)
+        kinds = {
+            v.name: kind_of(v, leaves, records[members[0]].n_states)
+            for v in model.deterministics
+            if v.name not in own and v not in leaves
+        }
+        for z in members:
+            record = replace(
+                records[z],
+                labels=tuple(name for name, kind in kinds.items() if kind == LABEL),
+                numbered=tuple(name for name, kind in kinds.items() if kind == NUMBERED),
+                invariant=tuple(name for name, kind in kinds.items() if kind.name == "free"),
+            )
+            model[f"{z.name}_record"].set_value(record.to_bytes())
+
+
+def _leaves(model, states, dims):
+    """Kinds of all that is drawn, and of what has the state dimension."""
+    leaves = {}
+    for v in (*model.basic_RVs, *model.deterministics):
+        named = model.named_vars_to_dims.get(v.name) or getattr(v.type, "dims", ())
+        axes = [a for a, dim in enumerate(named) if dim in dims]
+        if v in states:
+            leaves[v] = LABEL
+        elif axes or v in model.basic_RVs:
+            leaves[v] = free(axes)
+    return leaves
