@@ -2,7 +2,7 @@
 
 For images and containers, and before many processes start at once: small models of every prior,
 both samplers and the families with kernels of their own are sampled and read, so that numba's
-cache holds what they need. Numba keeps it beside the package, or where ``NUMBA_CACHE_DIR`` says.
+cache holds what they need. It is kept in the cache of the user, or where ``NUMBA_CACHE_DIR`` says.
 """
 
 import argparse

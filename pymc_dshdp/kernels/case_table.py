@@ -28,8 +28,8 @@ kappa_j for w_t = 1, k = j, and (1-kappa_j) (a_jk + n_jk) / (a_j. + n_j.) for w_
 import math
 
 import numpy as np
-from numba import njit
 
+from pymc_dshdp.kernels.cache import njit
 from pymc_dshdp.kernels.random import softplus
 from pymc_dshdp.kernels.urns import (
     DEPARTURES,

@@ -8,8 +8,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from pymc_dshdp.kernels.cache import njit
 from pymc_dshdp.kernels.random import sigmoid, softplus
 from pymc_dshdp.kernels.simd import exp_in_place
 

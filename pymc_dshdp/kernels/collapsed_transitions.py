@@ -16,8 +16,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from pymc_dshdp.kernels.cache import njit
 from pymc_dshdp.kernels.elementary import log_rising
 from pymc_dshdp.kernels.persistence import draw_self_persistence
 from pymc_dshdp.kernels.transitions import draw_dirichlet_rows, switch_counts

@@ -1,7 +1,8 @@
 """Copies of arrays into parts of others."""
 
 import numpy as np
-from numba import njit
+
+from pymc_dshdp.kernels.cache import njit
 
 
 @njit(cache=True, nogil=True)

@@ -3,8 +3,8 @@
 import math
 
 import numpy as np
-from numba import njit
 
+from pymc_dshdp.kernels.cache import njit
 from pymc_dshdp.kernels.chain import (
     add_logs,
     at_time,

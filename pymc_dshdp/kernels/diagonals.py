@@ -20,8 +20,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from pymc_dshdp.kernels.cache import njit
 from pymc_dshdp.kernels.random import softplus
 
 # The move is one among pairs with a kappa above 4e-9, below which its logarithm is lost in that of

@@ -6,8 +6,7 @@ had to raise at 0 would stop the compiler from turning a loop into vector instru
 
 import math
 
-from numba import njit
-
+from pymc_dshdp.kernels.cache import njit
 from pymc_dshdp.kernels.simd import log_in_place
 
 STIRLING_FROM = 8

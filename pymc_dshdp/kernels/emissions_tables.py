@@ -1,8 +1,8 @@
 """Tables of log-densities of the emission families that are not plain matrix products."""
 
 import numpy as np
-from numba import njit
 
+from pymc_dshdp.kernels.cache import njit
 from pymc_dshdp.kernels.simd import TALL, WIDTH, multiply_tall
 
 

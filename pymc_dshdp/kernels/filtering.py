@@ -4,9 +4,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numba.extending import register_jitable
 
+from pymc_dshdp.kernels.cache import njit
 from pymc_dshdp.kernels.chain import exact_stay_and_leave, fill_matrix, stay_and_leave
 from pymc_dshdp.kernels.copies import copy_into
 from pymc_dshdp.kernels.lanes import lanes_of

@@ -16,8 +16,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from pymc_dshdp.kernels.cache import njit
 from pymc_dshdp.kernels.random import dirichlet_draw, log_beta_draw, log_gamma_draw
 from pymc_dshdp.kernels.tables import crt_draw
 

@@ -1,8 +1,8 @@
 """Sequences in lanes that advance together."""
 
 import numpy as np
-from numba import njit
 
+from pymc_dshdp.kernels.cache import njit
 from pymc_dshdp.kernels.simd import TALL
 
 

@@ -7,8 +7,8 @@ times as slow.
 import math
 
 import numpy as np
-from numba import njit
 
+from pymc_dshdp.kernels.cache import njit
 from pymc_dshdp.kernels.chain import add_logs, at_time, log_leave, log_stay
 
 BAND = 250.0  # nats; numbers further apart than that are added up one group after the other

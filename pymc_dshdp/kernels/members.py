@@ -5,7 +5,8 @@ the one before; slot k has its own entry T + k, where its list begins and ends.
 """
 
 import numpy as np
-from numba import njit
+
+from pymc_dshdp.kernels.cache import njit
 
 
 def empty_members(T, slots):

@@ -3,9 +3,9 @@
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numba.extending import register_jitable
 
+from pymc_dshdp.kernels.cache import njit
 from pymc_dshdp.kernels.chain import exact_stay_and_leave, stay_and_leave, transition_matrix
 from pymc_dshdp.kernels.copies import copy_into
 from pymc_dshdp.kernels.filtering import first_impossible, forward_filter

@@ -1,7 +1,8 @@
 """Running counts of where hidden paths have been."""
 
 import numpy as np
-from numba import njit
+
+from pymc_dshdp.kernels.cache import njit
 
 __all__ = ["count_path"]
 

@@ -4,8 +4,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from pymc_dshdp.kernels.cache import njit
 from pymc_dshdp.kernels.collapsed_transitions import Persistence, log_own_marginal
 from pymc_dshdp.kernels.elementary import log_rising
 from pymc_dshdp.kernels.random import log_beta_draw, softplus

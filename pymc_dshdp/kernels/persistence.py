@@ -9,8 +9,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from pymc_dshdp.kernels.cache import njit
 from pymc_dshdp.kernels.copies import copy_into
 from pymc_dshdp.kernels.elementary import add_log_rising, log_rising
 from pymc_dshdp.kernels.random import beta_logit_draw, softplus

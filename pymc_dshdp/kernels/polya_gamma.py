@@ -14,7 +14,8 @@ density right of t and an inverse Gaussian density left of t.
 import math
 
 import numpy as np
-from numba import njit
+
+from pymc_dshdp.kernels.cache import njit
 
 CUT = 0.64  # where both forms of the terms fall off fast
 HALF_PI_SQUARED = 0.5 * math.pi**2

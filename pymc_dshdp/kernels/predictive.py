@@ -9,8 +9,9 @@ tuple of many is slow to take apart at each time point.
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numba.extending import overload, register_jitable
+
+from pymc_dshdp.kernels.cache import njit
 
 _IMPLEMENTATIONS: dict[type, tuple] = {}
 

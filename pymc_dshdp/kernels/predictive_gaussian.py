@@ -8,8 +8,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from pymc_dshdp.kernels.cache import njit
 from pymc_dshdp.kernels.members import empty_members, link_member, unlink_member
 from pymc_dshdp.kernels.predictive import derive, implement
 

@@ -8,7 +8,8 @@ logarithms are finite, so everything here is drawn and normalised as logarithms.
 import math
 
 import numpy as np
-from numba import njit
+
+from pymc_dshdp.kernels.cache import njit
 
 
 @njit(cache=True, nogil=True)

@@ -19,7 +19,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+
+from pymc_dshdp.kernels.cache import njit
 
 __all__ = ["Profile", "ScaleIntegral", "profile", "prior_mode"]
 

@@ -1,7 +1,8 @@
 """Counts over many segmentations of one series."""
 
 import numpy as np
-from numba import njit
+
+from pymc_dshdp.kernels.cache import njit
 
 
 @njit(cache=True, nogil=True)

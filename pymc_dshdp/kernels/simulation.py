@@ -1,8 +1,8 @@
 """Forward simulation of hidden paths."""
 
 import numpy as np
-from numba import njit
 
+from pymc_dshdp.kernels.cache import njit
 from pymc_dshdp.kernels.chain import at_time, transition_row
 from pymc_dshdp.kernels.messages import choose
 

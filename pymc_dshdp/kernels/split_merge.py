@@ -40,8 +40,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from pymc_dshdp.kernels.cache import njit
 from pymc_dshdp.kernels.copies import copy_into
 from pymc_dshdp.kernels.pair_density import (
     divided_counts,

@@ -3,7 +3,8 @@
 import math
 
 import numpy as np
-from numba import njit
+
+from pymc_dshdp.kernels.cache import njit
 
 DIRECT_CUSTOMERS = 32  # customers seated one by one before skipping starts
 SKIP_COST = 12.0  # cost of one skip in units of one directly seated customer

@@ -3,8 +3,8 @@
 import math
 
 import numpy as np
-from numba import njit
 
+from pymc_dshdp.kernels.cache import njit
 from pymc_dshdp.kernels.chain import exact_stay_and_leave, stay_and_leave
 from pymc_dshdp.kernels.copies import copy_into
 from pymc_dshdp.kernels.simd import LOST, NEGLIGIBLE, weigh, weigh_in_doubt

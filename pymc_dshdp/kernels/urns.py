@@ -8,8 +8,8 @@ uses: a tuple of arrays is slow to take apart at each time point.
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from pymc_dshdp.kernels.cache import njit
 from pymc_dshdp.kernels.random import sigmoid
 
 HAS_PREVIOUS = 1

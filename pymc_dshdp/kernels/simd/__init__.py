@@ -11,7 +11,6 @@ from pymc_dshdp.kernels.simd.switch import (
     NEGLIGIBLE,
     TALL,
     WIDTH,
-    keep_apart,
     uses_vectors,
 )
 
@@ -27,7 +26,6 @@ if uses_vectors():
     from pymc_dshdp.kernels.simd.scalars import binary_exponent, log_in_place
     from pymc_dshdp.kernels.simd.tables import normal_table
 else:
-    keep_apart()
     from pymc_dshdp.kernels.simd.plain import (
         binary_exponent,
         exp_in_place,

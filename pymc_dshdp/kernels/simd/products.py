@@ -7,10 +7,11 @@ multiply-adds in the order of j, so that it is the same whatever the tile, and a
 exactly 0 can be skipped without changing it.
 """
 
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from pymc_dshdp.kernels.cache import njit
 from pymc_dshdp.kernels.simd.switch import TALL, WIDTH
 from pymc_dshdp.kernels.simd.vectors import (
     VECTOR,

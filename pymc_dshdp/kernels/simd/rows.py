@@ -7,10 +7,11 @@ the columns of one row in vectors of four, and the last ones, if they are fewer,
 whatever lies beyond the row is neither read nor written.
 """
 
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from pymc_dshdp.kernels.cache import njit
 from pymc_dshdp.kernels.simd.switch import LOST, NEGLIGIBLE
 from pymc_dshdp.kernels.simd.vectors import (
     BITS,

@@ -8,9 +8,10 @@ vectorisation.
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
+from pymc_dshdp.kernels.cache import njit
 from pymc_dshdp.kernels.simd.vectors import LN2_HIGH, LN2_LOW
 
 EXPONENT_AT = np.uint64(52)

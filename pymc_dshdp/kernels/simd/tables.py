@@ -3,10 +3,11 @@
 import math
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from pymc_dshdp.kernels.cache import njit
 from pymc_dshdp.kernels.simd import vectors
 from pymc_dshdp.kernels.simd.switch import WIDTH
 from pymc_dshdp.kernels.simd.vectors import (
