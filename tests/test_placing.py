@@ -117,7 +117,7 @@ def test_a_defect_of_the_rules_is_seen(name, cases, monkeypatch):
 
 RULES = {
     "what is put is not seen": (
-        dependence._SETTING,
+        dependence.SETTING,
         lambda op, node, at: [at.times(node.inputs[0])],
     ),
     "a reshape reads by columns": (
