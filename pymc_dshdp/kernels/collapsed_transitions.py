@@ -43,9 +43,14 @@ class Persistence(NamedTuple):
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _fewer(W, n, leaves, own, total, stay, leave, integrated):
-    """Ratio of the term of W - 1 to that of W, where n = N_jj - W."""
-    odds = (leave + leaves + n) / (stay + W - 1.0) if integrated else leave / stay
-    return W / (n + 1.0) * odds * ((own + n) / (total + leaves + n))
+    """Ratio of the term of W - 1 to that of W, where n = N_jj - W, by one division: it is slow.
+
+    The scale keeps the products from overflow where kappa is all but certain.
+    """
+    if integrated:
+        scale = 1.0 / max(1.0, stay + leave)
+        leave, stay = (leave + leaves + n) * scale, (stay + (W - 1)) * scale
+    return W * (own + n) * leave / ((n + 1.0) * (total + leaves + n) * stay)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -72,10 +77,12 @@ def log_own_marginal(stays, leaves, own, total, stay, leave, integrated):
         if leaves > 0:
             first += leaves * math.log(leave)
     first -= log_rising(total, leaves)
-    term, terms = 1.0, 1.0
-    for W in range(stays, 0, -1):
-        term *= _fewer(W, stays - W, leaves, own, total, stay, leave, integrated)
-        terms += term
+    W, term, terms = stays, 1.0, 1.0
+    while W > 0:
+        while W > 0 and not terms > LARGE:  # apart, or each term waits for a division; also NaN
+            term *= _fewer(W, stays - W, leaves, own, total, stay, leave, integrated)
+            terms += term
+            W -= 1
         if terms > LARGE:
             term /= LARGE
             terms /= LARGE

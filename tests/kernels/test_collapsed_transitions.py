@@ -89,6 +89,27 @@ def test_long_sums_stay_finite(stays):
     assert abs(draws.mean() - mean) <= LARGEST_Z * error
 
 
+@pytest.mark.parametrize("scale", [1e-280, 1.0, 1e280])
+def test_a_persistence_of_any_certainty(scale):
+    """Fails if products of large ones overflow, or 1 is added to a small one and taken off."""
+    p, q, own, total = 3.0 * scale, 2.0 * scale, 0.7, 2.5
+    found = log_own_marginal(4, 2, own, total, p, q, True)
+    if scale > 1.0:
+        assert_allclose(found, log_own_marginal(4, 2, own, total, 0.6, 0.4, False), rtol=1e-12)
+    else:
+        W = np.arange(5)
+        n = 4 - W
+        twin = gammaln(5) - gammaln(W + 1) - gammaln(n + 1)
+        twin = twin + betaln(p + W, q + 2 + n) - betaln(p, q)
+        twin = twin + gammaln(own + n) - gammaln(own) + gammaln(total) - gammaln(total + 2 + n)
+        assert_allclose(found, logsumexp(twin), rtol=1e-12)
+
+
+def test_a_row_of_no_concentration_ends():
+    """0 / 0 is told, and no loop waits for it."""
+    assert np.isnan(log_own_marginal(3, 0, 0.0, 0.0, 0.5, 0.7, True))
+
+
 def test_weights_of_zero_leave_only_persistences():
     """A state whose weight has underflowed can still copy itself."""
     assert log_own_marginal(3, 1, 0.0, 2.0, 0.5, 0.7, True) == pytest.approx(
