@@ -43,8 +43,8 @@ class SliceEmissionStep(ChainStep):
        + \sum_{t:\, z_t = k} \log p(y_t \mid \theta_k, \cdot) + const
 
     costs nothing per time point once those numbers are summed, at the present value of the
-    likelihood's other parameters, which may be anything. (A StudentT has no such numbers: there
-    the sum is evaluated anew at each value tried.) The elements of states without
+    likelihood's other parameters, which may be anything. (A StudentT and a Weibull have no such
+    numbers: there the sum is evaluated anew at each value tried.) The elements of states without
     observations are drawn from the prior; the others, all at once, by updates of slice sampling
     in the space of PyMC's value variables (Neal 2003: stepping out and shrinkage), which leave
     their conditionals invariant. Nothing is tuned: the first interval follows from the prior's
@@ -53,7 +53,7 @@ class SliceEmissionStep(ChainStep):
     Known are the mean and the scale of a Normal (``sigma`` or ``tau``) and of a LogNormal, the
     scale of a Laplace, the rate of a Poisson and an Exponential, the probability of a Bernoulli
     and a Binomial, the mean and the size of a NegativeBinomial, and the location, the scale and the
-    degrees of freedom of a StudentT.
+    degrees of freedom of a StudentT, and the shape and the scale of a Weibull.
 
     ``ConjugateStep`` takes what has a closed form. ``pm.sample()`` chooses this step by itself
     where a variable qualifies; give the variable to another step to switch it off:

@@ -137,7 +137,21 @@ def student_degrees(z):
     pm.StudentT("y", nu=1.0 + theta[z], mu=0.5, sigma=scale[z], observed=NUMBERS[:, 0])
 
 
+def weibull_shape(z):
+    theta = pm.LogNormal("theta", 0.5, 0.8, shape=L)
+    scale = pm.HalfNormal("scale", 2.0, shape=(L, 2))
+    pm.Weibull("y", theta[z][:, None], scale[z], observed=TIMES)
+
+
+def weibull_scale(z):
+    """Of each state and column, at shapes that differ at every time."""
+    theta = pm.LogNormal("theta", 0.5, 1.0, shape=(L, 2))
+    pm.Weibull("y", np.exp(X)[:, None] * pm.Gamma("shape", 3.0, 2.0), theta[z], observed=TIMES)
+
+
 CONDITIONALS = [
+    weibull_shape,
+    weibull_scale,
     student_location,
     student_scale,
     student_degrees,

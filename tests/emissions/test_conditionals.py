@@ -22,6 +22,8 @@ from emissions.conditional_models import (
     student_mean,
     student_scale,
     uniform_scale,
+    weibull_scale,
+    weibull_shape,
 )
 from emissions.family_models import COUNTS, NUMBERS, PATH, L, T, build, hidden
 from pymc_dshdp.kernels import slice as slice_kernel
@@ -34,7 +36,8 @@ from pymc_dshdp.likelihood.conditional import (
 from pymc_dshdp.steps import ConjugateStep, SliceEmissionStep
 
 QUICK = {exponential_scale_by_column, half_student_pooled, log_link, negative_binomial_size,
-         student_degrees, student_location, student_scale}  # fmt: skip
+         student_degrees, student_location, student_scale, weibull_scale,
+         weibull_shape}  # fmt: skip
 
 
 def start(model, seed=3):

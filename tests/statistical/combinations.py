@@ -137,6 +137,7 @@ BESIDE = [
     Combination("fixed", "given", "ffbs", "logistic", "one"),
     Combination("ds", "weak-limit", "direct-kept", "logistic", "one"),
     Combination("fixed", "given", "ffbs", "student", "ragged"),
+    Combination("fixed", "given", "ffbs", "weibull", "ragged"),
     Combination("ds", "static-mixture", "ffbs", "poisson", "one"),
     Combination("hdp", "static-mixture", "direct-collapsed", "exponential", "ragged"),
     Combination("ds", "weak-limit", "ffbs", "poisson", "missing", groups=2),

@@ -350,6 +350,34 @@ class NegativeBinomial:
         return stats.nbinom.logpmf(y, size, size / (mean + size))
 
 
+class Weibull:
+    """Shape and scale, both slice-sampled, time by time."""
+
+    shape, dtype, scales = (), float, {"a": "log", "scale": "log"}
+    first = 1.0
+    sliced = ("a", "scale")
+
+    def parameters():
+        return pm.LogNormal("a", 0.5, 0.4, shape=L), pm.LogNormal("scale", 0.3, 0.7, shape=L)
+
+    def likelihood(z, y, a, scale):
+        pm.Weibull("y", a[z], scale[z], observed=y)
+
+    def prior(rng, n):
+        return {"a": rng.lognormal(0.5, 0.4, (n, L)), "scale": rng.lognormal(0.3, 0.7, (n, L))}
+
+    def log_prior(a, scale):
+        return stats.lognorm.logpdf(a, 0.4, scale=np.exp(0.5)) + stats.lognorm.logpdf(
+            scale, 0.7, scale=np.exp(0.3)
+        )
+
+    def simulate(rng, lengths, a, scale):
+        return scale * rng.weibull(a)
+
+    def log_density(lengths, y, a, scale):
+        return stats.weibull_min.logpdf(y, a, scale=scale)
+
+
 class Exponential:
     shape, dtype, scales = (2,), float, {"rate": "log"}
     data_scale = "log"  # of what is missing
@@ -560,6 +588,7 @@ FAMILIES = {
     "regression": Regression,
     "logistic": Logistic,
     "student": StudentT,
+    "weibull": Weibull,
     "exponential": Exponential,
     "binomial": Binomial,
     "bernoulli": Bernoulli,
