@@ -113,24 +113,34 @@ class Regressions(NamedTuple):
 def draw_logistic(rng, regressions, b, prior):
     r"""Coefficients (L, P) of a logit after an update of the present ones, b.
 
-    Those of a state of few trials are drawn given Polya-Gamma variables (see ``regression.py``).
-    Where there are many, their posterior is nearly normal, the Polya-Gamma variables leave most of
-    it to the values before, and take long to draw. There the coefficients are proposed from a
-    Student t about the mode with the curvature there, q, and accepted with probability
+    Those of a state are proposed from a Student t about the mode of their posterior with the
+    curvature there, q, and accepted with probability
     :math:`\min(1, p(b') q(b) / (p(b) q(b')))`, each state by itself. Newton's search for the mode
     starts from 0, so that q depends on the data and the path alone; how near it comes is a matter
-    of how many proposals are accepted. Which of the two it is depends on the path alone too.
+    of how many proposals are accepted.
+
+    A state of few trials, whose posterior may be far from that, is drawn given Polya-Gamma
+    variables before (see ``regression.py``). Where there are many these leave most of it to the
+    values before, and take long to draw; where all trials are successes they do so from a few dozen
+    on. Which states are drawn so depends on the path alone too.
     """
-    new = b.copy()
-    many = np.bincount(regressions.z, regressions.trials, len(b)) > MANY_TRIALS * b.shape[1]
-    if many.any():
-        centre, precision, many = _mode(regressions, prior, many)
-        moved = _proposed(rng, regressions, b, prior, centre, precision)
-        new[many] = moved[many]
-    few = ~many[regressions.z]
-    drawn = _augmented(rng, *(a[few] for a in regressions), b, prior)
-    new[~many] = drawn[~many]
-    return new
+    trials = np.bincount(regressions.z, regressions.trials, len(b))
+    new, moved = _independent(rng, regressions, b, prior, trials > MANY_TRIALS * b.shape[1])
+    few = Regressions(*(a[~moved[regressions.z]] for a in regressions))
+    drawn = _augmented(rng, *few, new, prior)
+    new[~moved] = drawn[~moved]
+    return _independent(rng, few, new, prior, ~moved & (trials > 0.0))[0]
+
+
+def _independent(rng, regressions, b, prior, states):
+    """Coefficients after a proposal about the mode for some states, and for which it was found."""
+    if not states.any():
+        return b.copy(), states
+    centre, precision, found = _mode(regressions, prior, states)
+    if not found.any():
+        return b.copy(), found
+    moved = _proposed(rng, regressions, b, prior, centre, precision)
+    return np.where(found[:, None], moved, b), found
 
 
 def _augmented(rng, z, x, offset, successes, trials, b, prior):
@@ -142,8 +152,8 @@ def _augmented(rng, z, x, offset, successes, trials, b, prior):
     return draw_linear(rng, z, x, residual - offset, np.sqrt(omega), prior)
 
 
-def _mode(regressions, prior, many):
-    """About the modes of states of many trials, the curvatures there, and which were found.
+def _mode(regressions, prior, states):
+    """About the modes of some states, the curvatures there, and which were found.
 
     By Newton's method, on a part of the times first and then on all.
     """
@@ -159,8 +169,8 @@ def _mode(regressions, prior, many):
                 precision += gram
                 step = np.linalg.solve(precision, slope[..., None])[..., 0]
                 b = b + step
-                found = many & ((slope * step).sum(axis=1) < CLOSE)
-                if (found == many).all():
+                found = states & ((slope * step).sum(axis=1) < CLOSE)
+                if (found == states).all():
                     break
     b[~found], precision[~found] = 0.0, np.eye(P)
     return b, precision, found

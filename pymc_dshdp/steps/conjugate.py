@@ -41,9 +41,9 @@ class ConjugateStep(ChainStep):
     any other mean that is affine in ``theta[z]`` time by time, with ``pm.Normal`` or
     ``pm.MvNormal`` priors; those of a state are drawn together, given the scale, which may be
     anything. So do those of a logistic regression, ``pm.Bernoulli("y", logit_p=...)`` or
-    ``pm.Binomial("y", n, logit_p=...)``: given Polya-Gamma variables drawn anew each time (Polson,
-    Scott & Windle 2013) where a state has at most 100 trials for each of its coefficients, else
-    by a Metropolis step that proposes from a Student t about the mode of their conditional.
+    ``pm.Binomial("y", n, logit_p=...)``: by a Metropolis step that proposes from a Student t about
+    the mode of their conditional, after a draw given Polya-Gamma variables (Polson, Scott & Windle
+    2013) where a state has at most 100 trials for each of its coefficients.
 
     ``pm.sample()`` chooses this step by itself where a variable qualifies; give the variable to
     another step to switch it off: ``pm.sample(step=[pm.NUTS([rate])])``.

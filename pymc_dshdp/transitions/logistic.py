@@ -34,10 +34,10 @@ class LogisticPersistence:
 
     with :math:`x_t` in force from t - 1 to t. ``GridRhoStep`` draws its coefficients: given z the
     :math:`w_t` are drawn (1: stay by self-persistence, 0: draw from the row); those of the times
-    with :math:`z_{t-1} = j` are a logistic regression on :math:`x_t`, whose coefficients have a
-    normal conditional given Polya-Gamma variables (Polson, Scott & Windle 2013). Where state j has
-    more than 100 such times for each coefficient, they are proposed from a Student t about the mode
-    instead, as ``ConjugateStep`` does in a likelihood.
+    with :math:`z_{t-1} = j` are a logistic regression on :math:`x_t`, whose coefficients are
+    proposed from a Student t about the mode, as ``ConjugateStep`` does in a likelihood; where state
+    j has at most 100 such times for each coefficient, after a draw given Polya-Gamma variables
+    (Polson, Scott & Windle 2013).
 
     Parameters
     ----------

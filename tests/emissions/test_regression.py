@@ -171,6 +171,7 @@ def test_logistic_draws_given_the_polya_gamma_variables(declare, monkeypatch):
         return omega
 
     monkeypatch.setattr(coefficients, "polya_gamma_draws", draws)
+    monkeypatch.setattr(coefficients, "CLOSE", -1.0)  # no mode is found, and nothing proposed
     with np.errstate(divide="ignore", invalid="ignore"):
         pseudo = np.where(trials > 0, (y - 0.5 * trials) / omega - offset, 0.0)
         scale = np.where(trials > 0, omega**-0.5, 1e150)
@@ -179,11 +180,12 @@ def test_logistic_draws_given_the_polya_gamma_variables(declare, monkeypatch):
     np.testing.assert_allclose(asked[0][1], offset + (x * point["b"][PATH]).sum(axis=1))
 
 
-@pytest.mark.parametrize("proposed", [False, True])
-def test_logistic_draws_follow_the_posterior(proposed, monkeypatch):
+@pytest.mark.parametrize("constants", [{}, {"MANY_TRIALS": 0}, {"CLOSE": -1.0}],
+                         ids=["both", "proposed", "polya-gamma"])  # fmt: skip
+def test_logistic_draws_follow_the_posterior(constants, monkeypatch):
     """On a grid. Mutations: Polya-Gamma variables at twice the logit; proposals always accepted."""
-    if proposed:
-        monkeypatch.setattr(coefficients, "MANY_TRIALS", 0)
+    for name, value in constants.items():
+        monkeypatch.setattr(coefficients, name, value)
     term, point = term_and_point(counts_of_trials)
     rng, draws = np.random.default_rng(6), []
     for _ in range(1_500):
@@ -213,6 +215,22 @@ def test_search_that_does_not_end_leaves_the_state_to_polya_gamma_variables(monk
     term, point = term_and_point(counts_of_trials)
     new = term.draw(point, np.random.default_rng(1))["b"]
     assert (new != point["b"]).all()
+
+
+def test_states_of_successes_alone_mix():
+    """Fails without proposals: given Polya-Gamma variables the intercept repeats itself."""
+    rng, T = np.random.default_rng(7), 200
+    x = np.column_stack([np.ones(T), rng.normal(size=(T, 3))])
+    successes = coefficients.Regressions(
+        np.zeros(T, np.int64), x, np.zeros(T), np.ones(T), np.ones(T)
+    )
+    prior = np.concatenate([0.5 * np.eye(4), np.zeros((4, 1))], axis=1)[None]
+    b, found = np.zeros((1, 4)), []
+    for _ in range(600):
+        b = coefficients.draw_logistic(rng, successes, b, prior)
+        found.append(b[0, 0])
+    found = np.array(found[100:]) - np.mean(found[100:])
+    assert np.mean(found[1:] * found[:-1]) < 0.85 * np.mean(found**2)
 
 
 def other_link(z):

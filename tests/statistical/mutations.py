@@ -205,7 +205,7 @@ MUTATIONS = {
         "proposals of logistic coefficients accepted by the target alone",
         "likelihood/coefficients.py",
         (("return target + back", "return target"),),
-        "tests/emissions/test_regression.py::test_logistic_draws_follow_the_posterior[True]",
+        "tests/emissions/test_regression.py::test_logistic_draws_follow_the_posterior[proposed]",
         1_500,
     ),
     "polya-gamma-tilt": Mutation(
