@@ -162,6 +162,26 @@ def test_a_forbidden_transition_has_no_density_and_no_gradient():
     assert found == -np.inf
 
 
+def test_rows_that_are_no_probabilities_have_no_density():
+    """As those of ``expm`` far out, whose entries may be finite where the path goes."""
+    with pm.Model() as model:
+        x = pm.Flat("x", shape=3, initval=[0.5, 0.5, 0.6])
+        P = pt.stack([pt.stack([x[0], x[1]]), pt.stack([0.4, x[2]])])
+        z = dshdp.HiddenStates("z", dshdp.Transitions("hmm", P), length=4)
+    logp, inputs = model.logp(vars=[z]), [model.rvs_to_values[v] for v in (x, z)]
+    slope = grad(logp, inputs[0])
+
+    def at(values):
+        return evaluate([logp, slope], dict(zip(inputs, (values, np.zeros(4, int)), strict=True)))
+
+    found, gradient = at(np.array([0.3, 0.7, 0.6]))
+    assert found == pytest.approx(np.log(0.5) + 3.0 * np.log(0.3))
+    np.testing.assert_allclose(gradient, [10.0, 0.0, 0.0])
+    for wrong in ([0.3, np.inf, 0.6], [0.3, 0.7, 0.7], [0.3, 0.8, 0.6], [0.3, 0.7, np.nan],
+                  [1.5, -0.5, 0.6]):  # fmt: skip
+        assert at(np.array(wrong))[0] == -np.inf
+
+
 def test_stationary_distribution():
     P = special.softmax(np.random.default_rng(1).normal(size=(4, 4)), axis=-1)
     [pi] = evaluate([stationary_distribution(pt.as_tensor(P))])

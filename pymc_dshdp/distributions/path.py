@@ -7,9 +7,11 @@ import pytensor
 import pytensor.tensor as pt
 from numpy.random import default_rng
 from pymc.distributions.distribution import Discrete
+from pymc.logprob.abstract import MeasurableOp, ValuedRV
 from pytensor.gradient import disconnected_grad
 from pytensor.link.numba.dispatch.basic import numba_njit
 from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
+from pytensor.tensor.elemwise import DimShuffle
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
@@ -142,6 +144,7 @@ class HiddenPath(Discrete):
 
     def logp(value, initial, pi_bar, kappa, index, lengths, known):
         """Log-density; see the class."""
+        rows = pi_bar
         initial, pi_bar, lengths = core(initial, 1), core(pi_bar, 3), core(lengths, 1)
         first = pt.cumsum(lengths) - lengths
         is_first = pt.zeros(value.shape[-1], dtype="bool")[first].set(np.array(True))
@@ -168,7 +171,10 @@ class HiddenPath(Discrete):
         valid = pt.and_(pt.ge(value, 0), pt.lt(value, initial.shape[0]))
         if not _is_empty(known):
             valid = pt.and_(valid, pt.eq(value, _with_known(known, value)))
-        return pt.switch(valid.all(axis=-1), at_first + after_first, -np.inf)
+        valid = valid.all(axis=-1)
+        if _is_computed(rows):
+            valid = pt.and_(valid, _are_probabilities(rows))
+        return pt.switch(valid, at_first + after_first, -np.inf)
 
 
 class PossiblePathRV(HiddenPathRV):
@@ -210,6 +216,19 @@ def _last_possible_path_numba(op, node):
         return out
 
     return find, 1
+
+
+def _is_computed(rows):
+    """Whether rows are an expression, far out on a trajectory perhaps no probabilities."""
+    while rows.owner is not None and isinstance(rows.owner.op, DimShuffle | ValuedRV):
+        rows = rows.owner.inputs[0]
+    return rows.owner is not None and not isinstance(rows.owner.op, MeasurableOp)
+
+
+def _are_probabilities(rows):
+    """Whether all rows are probabilities, as near as ``kernels.chain.first_wrong_row`` asks."""
+    sums = pt.all(pt.abs(rows.sum(axis=-1) - 1.0) <= 1e-6)
+    return pt.and_(sums, pt.all(rows >= 0.0))
 
 
 def _is_empty(known):
