@@ -23,7 +23,12 @@ def options(doc, name, arguments=None):
 
 def fit(model, quick, draws=400):
     """Sample two chains, one if quick, and align their states."""
-    idata = pm.sample(
+    return dshdp.align(sample(model, quick, draws))
+
+
+def sample(model, quick, draws=400):
+    """Sample two chains, one if quick."""
+    return pm.sample(
         draws=4 if quick else draws,
         tune=4 if quick else 400,
         chains=1 if quick else 2,
@@ -33,7 +38,6 @@ def fit(model, quick, draws=400):
         progressbar=False,
         compute_convergence_checks=False,
     )
-    return dshdp.align(idata)
 
 
 def flat(idata, name):

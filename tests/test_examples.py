@@ -12,6 +12,7 @@ from models import python_graphs, sample
 import pymc_dshdp as dshdp
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
+QUICK = ("stages", "volatility")
 
 
 @pytest.fixture(autouse=True)
@@ -107,10 +108,10 @@ def test_map_of_places(tmp_path):
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=() if name == "volatility" else pytest.mark.slow)
+        pytest.param(name, marks=() if name in QUICK else pytest.mark.slow)
         for name in (
             *("choices", "conditions", "labelled", "places"),
-            *("seasons", "subjects", "tracks", "volatility"),
+            *("seasons", "stages", "subjects", "tracks", "visits", "volatility"),
         )
     ],
 )
