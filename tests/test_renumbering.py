@@ -194,6 +194,31 @@ def test_deterministics_of_a_model():
     assert (raw["at_five"] != new["at_five"]).any()
 
 
+def test_what_depends_on_numbers_is_not_compared_between_chains():
+    """Unless all of them are known, so that they mean the same in every draw."""
+
+    def build(known):
+        with pm.Model(coords={"state": ["deep", "wake"]}) as model:
+            prior = dshdp.FixedTransitions("hmm", dims="state")
+            z = dshdp.HiddenStates("z", prior, length=20, known=known)
+            mu = pm.Normal("mu", 0.0, 20.0, dims="state")
+            pm.Normal("y", mu[z], 1.0, observed=np.repeat([0.0, 20.0], 10))
+            pm.Deterministic("contrast", mu[1] - mu[0])
+            pm.Deterministic("spread", mu.max() - mu.min())
+            pm.Deterministic("last", z[-1])
+        return sample(model, draws=10, tune=10)
+
+    with pytest.MonkeyPatch.context() as patch:
+        python_graphs(patch)
+        free, half, all_known = map(build, (None, {0: 0}, {0: 0, 19: 1}))
+    for idata in (free, half):
+        assert {"contrast", "last"}.isdisjoint(dshdp.label_invariant(idata))
+        assert "spread" in dshdp.label_invariant(idata)
+    assert {"contrast", "last", "spread"} <= set(dshdp.label_invariant(all_known))
+    shown = str(dshdp.check(all_known))  # where brackets are brackets
+    assert "mu[deep]" in shown and "mu[wake]" in shown
+
+
 def test_a_model_without_such_is_quiet():
     def more(z, mu):
         return {"rate": mu[z], "spread": mu.max() - mu.min(), "last": mu[z[-1]]}

@@ -251,6 +251,20 @@ def test_truncation_warning_fires_once(steps, model):
     assert (step.draws, step.full, step.warned) == (0, 0, False)
 
 
+def test_truncation_warning_is_not_by_chance(steps):
+    """Fails if a share that is once above the bound in hundreds of looks at it is told."""
+    step = steps["WeakLimitFFBS"]
+    before = step.sampling_state
+    step.tune = False
+    rare = [step._truncation_warning(i in (40, 41, 250)) for i in range(1000)]
+    assert rare == [None] * 1000
+    step.sampling_state = before
+    step.tune = False
+    often = [step._truncation_warning(i % 20 == 0) for i in range(1000)]
+    assert sum(warning is not None for warning in often) == 1
+    step.sampling_state = before
+
+
 # -- pm.sample ----------------------------------------------------------------------------------
 
 

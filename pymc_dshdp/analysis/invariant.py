@@ -34,7 +34,8 @@ def label_invariant(idata: Result, *, states: str | None = None) -> xr.Dataset:
         Variables with dimensions (chain, draw): ``n_occupied``, ``n_switches``,
         ``log_marginal_likelihood`` and ``log_joint`` (where these sampler statistics are there, and
         are numbers) and the scalar variables
-        of the posterior but rho1 and rho2, whose tails are too heavy for a mean; pass it to
+        of the posterior but rho1 and rho2, whose tails are too heavy for a mean, and those that are
+        numbers of states or depend on them, as ``z.max()`` and ``mu[1] - mu[0]`` do; pass it to
         ``arviz.summary``.
 
     Raises
@@ -58,10 +59,14 @@ def label_invariant(idata: Result, *, states: str | None = None) -> xr.Dataset:
             found = statistic(stats, name)
             if found is not None:
                 out[name] = found
-    heavy = set().union(*(r.own("rho1", "rho2") for r in read_records(idata).values()))
+    records = read_records(idata).values()
+    heavy = set().union(*(r.own("rho1", "rho2") for r in records))  # functions of phi and eta
+    numbered = {
+        name for r in records if not _told_apart(idata, r) for name in r.labels + r.numbered
+    }
     for name, variable in posterior.items():
-        if name in heavy:
-            continue  # functions of phi and eta, with tails too heavy for a mean
+        if name in heavy | numbered:
+            continue
         if set(variable.dims) == {"chain", "draw"} and np.issubdtype(variable.dtype, np.number):
             out[str(name)] = variable
     return xr.Dataset(
@@ -69,6 +74,14 @@ def label_invariant(idata: Result, *, states: str | None = None) -> xr.Dataset:
             name: variable.drop_vars(set(variable.coords) - {"chain", "draw"})
             for name, variable in out.items()
         }
+    )
+
+
+def _told_apart(idata, record):
+    """Whether the number of each state means the same in every draw."""
+    known = group(idata, "constant_data").get(record.known)
+    return record.tied or (
+        known is not None and len(np.unique(known.values[known.values >= 0])) == record.n_states
     )
 
 

@@ -99,11 +99,11 @@ def table(frame, title, options, justify="right"):
             used += widths[high]
             high += 1
         out = Table(box=None, pad_edge=False)
-        out.add_column(name, style="bold", overflow="fold", max_width=first)
+        out.add_column(Text(name), style="bold", overflow="fold", max_width=first)
         for column in frame.columns[low:high]:
-            out.add_column(str(column), justify=justify, overflow="fold")
+            out.add_column(Text(str(column)), justify=justify, overflow="fold")
         for label, row in zip(frame.index, texts.iloc[:, low:high].values, strict=True):
-            out.add_row(str(label), *row)
+            out.add_row(*(Text(str(x)) for x in (label, *row)))  # [wake] is no markup
         yield out
         yield Text()
         low = high

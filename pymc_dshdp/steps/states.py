@@ -224,7 +224,9 @@ class StatesStep(ChainStep):
             return None
         self.draws += 1
         self.full += bool(full)
-        if self.warned or self.draws < FULL_DRAWS or self.full <= FULL_SHARE * self.draws:
+        expected = FULL_SHARE * self.draws
+        by_chance = expected + 3.0 * np.sqrt(expected)  # looked at again and again
+        if self.warned or self.draws < FULL_DRAWS or self.full <= by_chance:
             return None
         self.warned = True
         return SamplerWarning(
