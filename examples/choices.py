@@ -14,7 +14,7 @@ import short
 
 import pymc_dshdp as dshdp
 
-SESSIONS, TRIALS, STATES = 5, 160, 8
+SESSIONS, TRIALS, STATES = 5, 160, 12
 BIAS, WEIGHT = np.array([0.0, -2.5, 2.5]), np.array([5.0, 0.8, 0.8])
 
 

@@ -80,6 +80,21 @@ def test_columns_of_a_design_matrix():
             dshdp.transition_effect(idata, "X", model=model, column=column)
 
 
+def by_one_column():
+    b = pm.Normal("b", dims="state")
+    x = pm.Data("X", X[:, None])
+    return dshdp.FixedTransitions("hmm", dims="state", kappa=pm.math.sigmoid(x @ b[None]))
+
+
+def test_the_only_column_need_not_be_named():
+    idata, model = result(by_one_column)
+    effect = dshdp.transition_effect(idata, "X", model=model, values=[0.5])
+    named = dshdp.transition_effect(idata, "X", model=model, values=[0.5], column=0)
+    np.testing.assert_array_equal(effect.draws, named.draws)
+    with pytest.raises(ValueError, match="column must say.*one of .0.; received 1"):
+        dshdp.transition_effect(idata, "X", model=model, column=1)
+
+
 def by_softmax():
     a, b = (pm.Normal(name, dims=DIMS) for name in "ab")
     x = pm.Data("x", X)

@@ -101,7 +101,7 @@ def transition_effect(
         The model of the posterior. Default: that of the context.
     column : int or str, optional
         Where the data have columns, a design matrix (T, p): which one, by number, or by its label
-        where the columns have a coordinate.
+        where the columns have a coordinate. May be left out where there is one.
     values : array, optional
         Values of the covariate. Default: those it has where they are at most 20 or integers, else
         20 from its least to its largest.
@@ -306,6 +306,8 @@ class _Matrices:
         dims = self._model.named_vars_to_dims.get(self._over)
         labels = None if dims is None else self._model.coords.get(dims[-1])
         labels = list(range(size)) if labels is None else list(labels)
+        if column is None and size == 1:
+            return 0
         if column in labels:
             return labels.index(column)
         if isinstance(column, (int, np.integer)) and 0 <= column < size:
