@@ -7,26 +7,28 @@ kappa and the w are integrated out, and redrawn after an acceptance. Its density
 
 with p(z | ...) of ``collapsed_transitions``. A proposal chooses a time i, in state a, and then
 
-* *split*: another time j of a, with probability r(j | i, S - i), and one b of the E empty states;
-  S are the times of a;
-* *merge*: a state b with probability s(b | a), that rises with m(a and b together) / m(b), and a
-  time j of b with probability r(j | i, times of b); S are the times of a and b.
+* *split*: one b of the E empty states; S are the times of a;
+* *merge*: a state b with probability s(b | a), that rises with m(a and b together) / m(b); S are
+  the times of a and b.
 
 Which states are active, and their number, stay as they are: of a finite mixture the E empty states
 are the active ones, and b is one of them after a merge.
 
-r(j | i, X) is uniform over X with probability 1/2, and over those of X that are near i otherwise. A
-split divides S by a draw of ``division.divide``, of probability q, with i in a and j in b. The
-weight of both, beta_a + beta_b, stays; the share of a is drawn from a Beta distribution whose
-parameters look at the configuration proposed. (beta_a, beta_b) -> (share, sum) has the same
-Jacobian on both sides.
+A split divides S in one of two ways, with i in a. By ``prior_division``, of probability q given
+(S, i) and the path outside S: for states alike. Or by a draw of ``division.divide``, of probability
+q given another time j besides, which is in b: a split chooses it from S - i and a merge from the
+times of b, with probability r(j | i, X), uniform over X with probability 1/2, and over those of X
+that are near i otherwise. The weight of both, beta_a + beta_b, stays; the share of a is drawn from
+a Beta distribution whose parameters look at the configuration proposed. (beta_a, beta_b) ->
+(share, sum) has the same Jacobian on both sides.
 
     log ratio of a split = log pi(divided) - log pi(merged)
         + log q(share | merged) + log s(b | a; divided) + log r(j | i, times of b)
         - log q(path) - log q(share | divided) - log r(j | i, S - i) + log E
 
-and a merge has minus that with the roles exchanged. A *resplit* is a merge with b and a split of
-what results, with the same anchors, in one proposal; the merged configuration and E cancel:
+and a merge has minus that with the roles exchanged; where there is no j there is no r. A *resplit*
+is a merge with b and a split of what results, with the same anchors, in one proposal; the merged
+configuration and E cancel:
 
     log ratio = log pi(new) - log pi(old) + log s(b | a; new) - log s(b | a; old)
         + log r(j | i, new times of b) - log r(j | i, old times of b)
@@ -106,37 +108,24 @@ def log_anchor_probability(times, i, j):
     return math.log(0.5 / times.size + (0.5 / near if abs(j - i) <= NEAR else 0.0))
 
 
-def log_choices(proposal):
-    """Log-probability of a merge's anchor, less that of a split's anchor and empty state."""
-    _, i, j, _, _, times, sides, n_empty = proposal
-    merge = log_anchor_probability(times[sides == 1], i, j)
-    return merge - log_anchor_probability(times[times != i], i, j) + math.log(n_empty)
-
-
 class Proposal(NamedTuple):
     """A pair of states and what goes with it.
 
     Attributes
     ----------
     split : bool
-    i, j, a, b : int
-        Anchors and their states.
+    a, b : int
     times : ndarray of int64, shape (n,)
         S.
     sides : ndarray of int64, shape (n,)
         The division of S.
-    n_empty : int
-        E, of the merged configuration.
     """
 
     split: bool
-    i: int
-    j: int
     a: int
     b: int
     times: np.ndarray
     sides: np.ndarray
-    n_empty: int
 
 
 class Weighing(NamedTuple):
@@ -177,7 +166,7 @@ def _compare(rng, divided, merged, log_beta, split, a, b, prior):
 @njit(cache=True, nogil=True)
 def weigh(rng, path, prior, proposal):
     """Draw the weights of the configuration proposed, and compare the two."""
-    split, _, _, a, b, times, sides, _ = proposal
+    split, a, b, times, sides = proposal
     if split:
         divided = divided_counts(
             path.states, path.first, path.groups, path.counts, times, sides, a, b
@@ -192,7 +181,7 @@ def weigh(rng, path, prior, proposal):
 @njit(cache=True, nogil=True)
 def weigh_again(rng, path, prior, proposal):
     """Draw the weights of another division of the same times, and compare it with the present."""
-    _, _, _, a, b, times, sides, _ = proposal
+    _, a, b, times, sides = proposal
     counts = divided_counts(path.states, path.first, path.groups, path.counts, times, sides, a, b)
     tables_a, tables_b = tables_guess(counts, a), tables_guess(counts, b)
     log_beta = draw_share(rng, path.log_beta, tables_a, tables_b, a, b, prior)
@@ -226,7 +215,7 @@ def merge_ratios(rng, path, prior, states, chosen):
 @njit(cache=True, nogil=True)
 def accept(path, proposal, weighing):
     """Make the proposal the path."""
-    split, _, _, a, b, times, sides, _ = proposal
+    split, a, b, times, sides = proposal
     for x in range(times.shape[0]):
         path.states[times[x]] = b if split and sides[x] == 1 else a
     copy_into(path.counts, weighing.counts)

@@ -11,7 +11,6 @@ divisions are nearly as probable.
 
 import numpy as np
 
-from pymc_dshdp.kernels.division import DRAW, divide
 from pymc_dshdp.kernels.split_merge import (
     Proposal,
     choose_anchor,
@@ -19,7 +18,7 @@ from pymc_dshdp.kernels.split_merge import (
     weigh,
     weigh_again,
 )
-from pymc_dshdp.steps.configuration import BEGINNINGS
+from pymc_dshdp.steps.divisions import FittedDivision, log_probability_fitted_to_itself
 
 __all__ = ["improve", "merge_all", "resplit_if_better", "split_if_better"]
 
@@ -57,11 +56,11 @@ def merge_all(now, rng):
         if not total[x, y] > 0.0:
             break
         slots, times, sides = now.pair(states[x], states[y])
-        if not total[x, y] + now.log_division(times, sides, slots) > 0.0:
+        if not total[x, y] + log_probability_fitted_to_itself(now, times, sides, slots) > 0.0:
             gains[x, y] = gains[y, x] = -np.inf
             continue
         pooled, whole = now.together(states[x], states[y : y + 1])
-        proposal = Proposal(False, times[0], times[0], *slots, times, sides, 0)
+        proposal = Proposal(False, *slots, times, sides)
         weighing = weigh(rng, now.path, now.prior, proposal)
         kept, _ = now.merged(rng, pooled, slots)
         now.accept(proposal, weighing, pooled, (whole[0], 0.0), kept)
@@ -88,7 +87,7 @@ def split_if_better(now, rng):
     slots = np.array([a, empty[0]])
     j = choose_anchor(rng, times[times != i], i)
     sides, log_q, moments, apart = _divide(now, rng, times, (i, j), slots)
-    proposal = Proposal(True, i, j, *slots, times, sides, 0)
+    proposal = Proposal(True, *slots, times, sides)
     weighing = weigh(rng, now.path, now.prior, proposal)
     if not weighing.log_ratio + apart.sum() - now.evidence[a] - log_q > 0.0:
         return False
@@ -107,10 +106,10 @@ def resplit_if_better(now, rng):
     slots, times, before = now.pair(a, partner.state)
     j = choose_anchor(rng, times[before == 1], i)
     sides, log_q, moments, apart = _divide(now, rng, times, (i, j), slots)
-    proposal = Proposal(True, i, j, *slots, times, sides, 0)
+    proposal = Proposal(True, *slots, times, sides)
     weighing = weigh_again(rng, now.path, now.prior, proposal)
     gain = weighing.log_ratio + apart.sum() - now.evidence[slots].sum()
-    if not gain - log_q + now.log_division(times, before, slots) > 0.0:
+    if not gain - log_q + log_probability_fitted_to_itself(now, times, before, slots) > 0.0:
         return False
     kept, _ = now.marginals.draw_kept(rng, moments, slots)
     now.accept(proposal, weighing, moments, apart, kept)
@@ -119,8 +118,5 @@ def resplit_if_better(now, rng):
 
 def _divide(now, rng, times, anchors, slots):
     """(sides, log q, moments, evidence) of a draw."""
-    among, sides = now.marginals.among(times), np.empty(len(times), np.int64)
-    beginning = BEGINNINGS[rng.integers(len(BEGINNINGS))]
-    launch = now.launch(rng, among, times, anchors, slots, beginning)
-    log_q = divide(launch, DRAW, rng.random(len(times)), sides)
-    return sides, log_q, *now.apart(among, sides, slots)
+    sides, log_q = FittedDivision(now, rng).draw_between(times, anchors, slots)
+    return sides, log_q, *now.apart(now.marginals.among(times), sides, slots)

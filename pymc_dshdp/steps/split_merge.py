@@ -14,13 +14,13 @@ from pymc_dshdp.steps.improving import improve, merge_all, split_if_better
 __all__ = ["Moves", "SplitMerge", "proposals_in_time"]
 
 REHEARSED = 50  # times
-TIME_SHARE = 0.3  # of an iteration, for proposals
-ITERATION, PROPOSAL = 150_000, 120_000  # what both cost beside their times, in table entries
-PER_TIME = 4  # table entries that a proposal costs for each time
+TIME_SHARE = 0.4  # of a step, for proposals: about 30% of an iteration
+ITERATION, PROPOSAL = 150_000, 65_000  # what both cost beside their times, in table entries
+PER_TIME = 2  # table entries that a proposal costs for each time
 
 
 def proposals_in_time(n_times, n_states):
-    """Find how many proposals take 0.3 of the time of a ``WeakLimitFFBS`` iteration, by size."""
+    """Find how many proposals take that share of the time of a ``WeakLimitFFBS`` step, by size."""
     return TIME_SHARE * (ITERATION + n_times * n_states) / (PROPOSAL + PER_TIME * n_times)
 
 

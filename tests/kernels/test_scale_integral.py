@@ -191,7 +191,7 @@ def test_weights_are_in_every_ratio(monkeypatch, which, sign):
         monkeypatch.setattr(ScaledMarginals, "log_weights", weights)
     now, _ = configuration(regression(T, 5), PRIORS["half-normal"], 1.5, [0, 0, 1, 1, 1, 0])
     rng = np.random.default_rng(1)
-    done = [now.propose(rng) for _ in range(150)]
+    done = [now.propose(rng) for _ in range(300)]
     if (which == "drawn") == (sign > 0.0):
         assert min(done.count(kind) for kind in moves.KINDS) > 10
     else:
