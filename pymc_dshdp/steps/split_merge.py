@@ -4,12 +4,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_dshdp.kernels.collapsed_transitions import log_path_marginal, redraw_transitions
+from pymc_dshdp.kernels.collapsed_transitions import log_path_marginal
 from pymc_dshdp.kernels.counts import path_counts
-from pymc_dshdp.kernels.pair_density import Prior, log_weights, sticks_of
 from pymc_dshdp.kernels.split_merge import Path
 from pymc_dshdp.steps.configuration import Configuration
 from pymc_dshdp.steps.improving import improve, merge_all, split_if_better
+from pymc_dshdp.steps.path_moves import PathMoves
 
 __all__ = ["Moves", "SplitMerge", "proposals_in_time"]
 
@@ -65,13 +65,8 @@ class SplitMerge:
         self.available = joint.available and prior.gamma is not None and len(prior.states) == 1
         if not self.available:
             return
-        self._paths, self._transition, self._joint = paths, transition, joint
-        [self._value], [self._lengths], [known] = paths.values, paths.lengths, paths.known
-        self._first = np.zeros(self._lengths.sum(), bool)
-        self._first[np.cumsum(self._lengths) - self._lengths] = True
-        self._pinned = np.zeros(paths.n_states, bool)
-        if known is not None:
-            self._pinned[known[known >= 0]] = True
+        self._transition, self._joint = transition, joint
+        self._moves = PathMoves(paths, transition, joint.persistence)
 
     def __call__(self, point, rng, n_proposals):
         """Make proposals.
@@ -106,11 +101,11 @@ class SplitMerge:
         """Have the kernels compiled, on the beginning of the data."""
         [emission], rng = self._joint.emissions, np.random.default_rng(0)
         with emission.named_if_singular():
-            now, T = self._configuration(point, emission), min(REHEARSED, self._first.size)
-            states, first, index = np.zeros(T, np.int64), self._first[:T], now.path.groups[:T]
+            now, T = self._configuration(point, emission), min(REHEARSED, self._moves.first.size)
+            states, first, index = np.zeros(T, np.int64), now.path.first[:T], now.path.groups[:T]
             lengths, counts = np.diff(np.append(np.flatnonzero(first), T)), now.path.counts * 0
             path_counts(states, lengths, index, counts)
-            pinned, log_beta = np.zeros_like(self._pinned), now.path.log_beta
+            pinned, log_beta = np.zeros_like(now.path.pinned), now.path.log_beta
             path = Path(states, first, index, pinned, counts, log_beta, now.path.active.copy())
             short = Configuration(now.marginals.among(np.arange(T)), path, now.prior)
             for _ in range(12):
@@ -120,33 +115,10 @@ class SplitMerge:
             self._redraw(point, now, emission, rng)
 
     def _configuration(self, point, emission):
-        states = np.array(np.ravel(point[self._value.name]), dtype=np.int64)
-        gamma, alpha = self._transition.concentrations(point)
-        sticks, beta = self._transition.weights(point)
-        with np.errstate(divide="ignore"):
-            log_beta = log_weights(sticks) if sticks.size else np.log(beta)
-        each, active = self._transition.each_concentration(point), self._transition.active(point)
-        prior = Prior(alpha, gamma, self._joint.persistence(point), sticks.size > 0, each)
-        counts = self._paths.counts(point)
-        index = self._paths.groups[0]
-        path = Path(states, self._first, index, self._pinned, counts, log_beta, active)
-        return Configuration(emission.marginals(point), path, prior)
+        return Configuration(emission.marginals(point), *self._moves.read(point))
 
     def _redraw(self, point, now, emission, rng):
         """Put the path and weights into the point, and draw all that was integrated out."""
-        path, prior = now.path, now.prior
-        sticks = sticks_of(path.log_beta) if prior.sticks else None
-        new = self._transition.weight_values(sticks, np.exp(path.log_beta), path.active)
-        new[self._value.name] = path.states.astype(self._value.dtype).reshape(
-            point[self._value.name].shape
-        )
-        point = {**point, **new}
-        base = self._transition.row_concentrations(point)
-        drawn = redraw_transitions(rng, path.counts, base, prior.persistence)
-        point = {**point, **self._transition.row_values(drawn.rows)}
-        kappa = self._joint.persistence.value
-        if kappa is not None:
-            logit = drawn.kappa_logit.reshape(point[kappa.name].shape)
-            point[kappa.name] = logit.astype(kappa.dtype, copy=False)
+        point = self._moves.write(point, now.path, now.prior, rng)
         point = {**point, **emission.kept_values(point, now.kept)}
         return {**point, **emission.draw(point, rng)}
