@@ -1,5 +1,7 @@
 """Draws of a free variable from its prior, in value space, given its hyperparameters."""
 
+import logging
+
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
@@ -15,7 +17,9 @@ from pytensor.tensor.type import TensorType
 from pymc_dshdp.graph.readers import in_values, point_function
 from pymc_dshdp.graph.walks import has_op
 
-__all__ = ["PriorDraw", "has_own_transform"]
+__all__ = ["PriorDraw", "drawn_from_prior", "has_own_transform"]
+
+_log = logging.getLogger(__name__)
 
 
 class PriorDraw:
@@ -123,6 +127,21 @@ def has_own_transform(model, rv, value):
         maps += [t.backward(at, *rv.owner.inputs) for t in (transform, own)]
     one, two, three, four = pytensor.function([], maps, mode="FAST_COMPILE")()
     return np.array_equal(one, two) and np.array_equal(three, four)
+
+
+def drawn_from_prior(model, rv, start):
+    """``PriorDraw`` of a variable; None if its prior cannot be drawn from in value space."""
+    value = start[model.rvs_to_values[rv].name]
+    try:
+        draw = PriorDraw(model, rv)
+        if not has_own_transform(model, rv, value):
+            raise NotImplementedError("its transform is not that of its distribution")
+        if draw(start, np.random.default_rng(0)).shape != value.shape:
+            raise NotImplementedError("its draws have another shape")
+    except Exception as error:  # whatever a distribution of others raises where it cannot be drawn
+        _log.debug("%s is not drawn from its prior where states are empty: %s", rv.name, error)
+        return None
+    return draw
 
 
 class _Program:

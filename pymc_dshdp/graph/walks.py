@@ -45,6 +45,14 @@ def core_ndim(rv):
     return getattr(op, "core_op", op).ndim_supp
 
 
+def has_element_of_each_unit(graph, shape):
+    """Whether a log-density has an element for each unit of a batch of a shape."""
+    fixed = graph.type.broadcastable
+    return len(fixed) == len(shape) and all(
+        n == 1 or not b for n, b in zip(shape, fixed, strict=True)
+    )
+
+
 def unwrap(variable):
     """Strip what a ``size`` or ``pm.do`` puts around a parameter: leading dimensions, shapes."""
     while has_op(variable, SpecifyShape) or _adds_leading_axes(variable):

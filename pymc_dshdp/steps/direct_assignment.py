@@ -26,6 +26,8 @@ __all__ = ["DSBlockGibbs"]
 class _DirectSampler(PriorSampler):
     """The states, the transition block and the collapsed parameters of one prior."""
 
+    keeps_parameters = False
+
     def __init__(self, model, prior, step, start, missing, collapse):
         if prior.varies:
             raise ValueError(

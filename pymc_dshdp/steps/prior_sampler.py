@@ -7,6 +7,7 @@ from pymc_dshdp.kernels.counts import occupied_states
 from pymc_dshdp.kernels.simulation import first_impossible_time
 from pymc_dshdp.likelihood.table import LogLikelihoodTable
 from pymc_dshdp.steps._common import PathReader
+from pymc_dshdp.steps.explicit_split_merge import ExplicitSplitMerge
 from pymc_dshdp.steps.impossible import raise_impossible
 from pymc_dshdp.steps.joint import JointDensity
 from pymc_dshdp.steps.pilots import cross_paths, paths_apart
@@ -20,6 +21,8 @@ FEWEST = 16  # free times that start from the data; fewer may be given any path 
 
 class PriorSampler:
     """The states and the transition block of one prior."""
+
+    keeps_parameters = True  # integrates none of the states' out
 
     def __init__(self, model, prior, step, start, missing):
         self.n_states = prior.n_states
@@ -37,6 +40,9 @@ class PriorSampler:
         ]
         self.joint = JointDensity(model, prior, self.paths, self.transition)
         self.split_merge = SplitMerge(model, prior, self.paths, self.transition, self.joint)
+        self.moves = self.split_merge
+        if not self.moves.available and self.keeps_parameters:
+            self.moves = ExplicitSplitMerge(model, prior, self, start, missing)
         for i, (value, table) in enumerate(zip(self.paths.values, self.tables, strict=True)):
             _refuse_hopeless(value.name, table, start)
             self._refuse_impossible(i, start, start[value.name], "the starting path of")

@@ -108,12 +108,12 @@ class StatesStep(ChainStep):
             if not isinstance(flag, (bool, np.bool_)):
                 raise TypeError(f"{name} must be True or False, received {flag!r}")
         self.split_merge, self.pilots = bool(split_merge), bool(pilots)
-        moving = [prior for prior in self._priors if prior.split_merge.available]
+        moving = [prior for prior in self._priors if prior.moves.available]
         sizes = [(prior.n_times, prior.n_states) for prior in moving]
         self.n_proposals = sum(proposals_in_time(*x) for x in sizes) / max(1, len(sizes))
         if self.split_merge:
             for prior in moving:
-                prior.split_merge.rehearse(start)
+                prior.moves.rehearse(start)
 
     @staticmethod
     def _progressbar_config(n_chains=1):
@@ -205,10 +205,10 @@ class StatesStep(ChainStep):
             return point, {**stats, "log_joint": self._log_joint(point)}
         n = int(self.n_proposals + self.rng.random())
         for prior in self._priors:
-            if not prior.split_merge.available:
+            if not prior.moves.available:
                 stats["log_joint"] += prior.joint(point)
                 continue
-            point, moves, density = prior.split_merge(point, self.rng, n)
+            point, moves, density = prior.moves(point, self.rng, n)
             stats["log_joint"] += density
             for kind, done in moves._asdict().items():
                 stats[kind] += done

@@ -8,8 +8,8 @@ import pytensor.tensor as pt
 from pytensor.graph.traversal import ancestors
 
 from pymc_dshdp.graph.gathers import states_that_read
-from pymc_dshdp.graph.prior_draws import PriorDraw, has_own_transform
-from pymc_dshdp.graph.walks import core_ndim
+from pymc_dshdp.graph.prior_draws import drawn_from_prior
+from pymc_dshdp.graph.walks import core_ndim, has_element_of_each_unit
 
 __all__ = ["VacantUnits"]
 
@@ -64,8 +64,8 @@ class VacantUnits:
             if uses.all():
                 _log.debug("%s stays where states are empty: all of them may read it", rv.name)
                 continue
-            draw = _prior_draw(model, rv, start)
-            if draw is None or not uses.any() or not _is_elementwise(graphs[rv], shape):
+            draw = drawn_from_prior(model, rv, start)
+            if draw is None or not uses.any() or not has_element_of_each_unit(graphs[rv], shape):
                 continue
             self.values.append(value)
             self._parts.append((low, low + n, shape))
@@ -141,26 +141,3 @@ def _proven_uses(membership, terms, value, start):
                     graph, value, z, n_states, start
                 )
     return uses
-
-
-def _is_elementwise(graph, shape):
-    """Whether a log-density has an element for each unit."""
-    fixed = graph.type.broadcastable
-    return len(fixed) == len(shape) and all(
-        n == 1 or not b for n, b in zip(shape, fixed, strict=True)
-    )
-
-
-def _prior_draw(model, rv, start):
-    """``PriorDraw`` of a variable; None if its prior cannot be drawn from."""
-    value = start[model.rvs_to_values[rv].name]
-    try:
-        draw = PriorDraw(model, rv)
-        if not has_own_transform(model, rv, value):
-            raise NotImplementedError("its transform is not that of its distribution")
-        if draw(start, np.random.default_rng(0)).shape != value.shape:
-            raise NotImplementedError("its draws have another shape")
-    except Exception as error:  # whatever a distribution of others raises where it cannot be drawn
-        _log.debug("%s is not drawn from its prior where states are empty: %s", rv.name, error)
-        return None
-    return draw
