@@ -64,10 +64,14 @@ class WeakLimitFFBS(StatesStep):
     which emission parameters, rows, kappa and the :math:`w_t` are integrated out; where one is
     accepted, all of these are drawn given the new states, kappa and the emission parameters too,
     which other steps own (see ``kernels.split_merge``). They take segmentations apart that no
-    single draw of the path can leave. States of ``known`` times are left alone. Proposals are made
-    where the statistic ``log_joint`` is not NaN, for priors with one states variable, but not for
-    ``FixedTransitions``. While tuning, at four times, states are also merged and split wherever
-    that raises the evidence, if tuning takes at least 50 iterations.
+    single draw of the path can leave. Where emission parameters do not integrate out, states that
+    are alike are split and merged with the parameters of the new state proposed from an
+    approximation of their conditional (see ``steps.explicit_split_merge``): if every parameter that
+    differs by state is that of one state alone, nothing but its own prior and the likelihood
+    depends on it, and no observations are missing. States of ``known`` times are left alone, as are
+    priors with several states variables and ``FixedTransitions``. While tuning, at four times, states are also merged and split wherever
+    that raises the evidence, where the statistic ``log_joint`` is not NaN and tuning takes at least
+    50 iterations.
 
     ``pm.sample()`` chooses this step by itself. The self-persistence variables belong to
     ``GridRhoStep``, emission parameters to PyMC's own steps.

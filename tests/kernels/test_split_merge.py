@@ -209,8 +209,13 @@ def z_scores(case, rounds, seed=3):
 
     Rarer ones come in bursts, of which the batches that have none show nothing.
     """
-    seen, made = run(np.random.default_rng(seed), BATCHES, rounds, *start(*case), case[3])
     kinds = {kind for kind, _ in proposals.MOVES}
+    return scores(case, rounds, seed, *start(*case), kinds)
+
+
+def scores(case, rounds, seed, now, lengths, kinds):
+    """Scores of a chain that makes some kinds of moves."""
+    seen, made = run(np.random.default_rng(seed), BATCHES, rounds, now, lengths, case[3])
     assert min(made[kind] for kind in kinds) > 0.02 * rounds * BATCHES
     p = exact(*case)
     found = seen / (rounds * MOVES)

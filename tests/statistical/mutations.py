@@ -24,6 +24,9 @@ PATHS = "tests/kernels/test_split_merge.py::test_labelled_paths_have_their_proba
 ACTIVE = "tests/statistical/test_finite_mixture_stationary.py::" + (
     "test_partitions_and_numbers_have_their_probabilities[ffbs-dynamic-6000]"
 )
+EXPLICIT = (
+    "tests/kernels/test_explicit_split_merge.py::test_labelled_paths_have_their_probabilities"
+)
 PERSISTENCE = (
     "tests/test_logistic_persistence.py::test_draws_follow_the_enumerated_law[polya-gamma]"
 )
@@ -506,6 +509,37 @@ MUTATIONS = {
           "            log_q += math.log(two if sides[x] == 1 else one)"),),
         PATHS,
         25_600,
+    ),
+    "parameters-without-prior": Mutation(
+        "a split without the prior of the parameters that it proposes",
+        "steps/explicit_split_merge.py",
+        (("        log_ratio += gain + log_prior - near", "        log_ratio += gain - near"),),
+        EXPLICIT,
+        64_000,
+    ),
+    "parameters-stay-when-empty": Mutation(
+        "a merge that leaves the parameters of the state that it empties",
+        "steps/explicit_split_merge.py",
+        (("        self.theta[slots[1]] = drawn\n", ""),),
+        EXPLICIT.replace(
+            "labelled_paths_have_their_probabilities", "parameters_of_empty_states_have_their_prior"
+        ),
+    ),
+    "proposal-looks-at-itself": Mutation(
+        "parameters proposed about those that a merge has, and a split has not",
+        "steps/explicit_split_merge.py",
+        (("        near = self._near(a, times, sides)\n        log_prior = ",
+          "        near = self._near(slots[1], times, sides)\n        log_prior = "),),
+        EXPLICIT,
+        64_000,
+    ),
+    "partner-without-probability": Mutation(
+        "a split without the probability of the partner by which a merge comes back",
+        "steps/explicit_split_merge.py",
+        (("        log_ratio = weighing.log_ratio + log_s + np",
+          "        log_ratio = weighing.log_ratio + np"),),
+        EXPLICIT,
+        64_000,
     ),
     "resplit-forgets-way-back": Mutation(
         "a resplit without the probability of the division that there was",
