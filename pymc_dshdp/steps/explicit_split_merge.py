@@ -62,7 +62,11 @@ class ExplicitSplitMerge:
     available : bool
         False where kappa or the rows do not integrate out, the prior has several states variables
         or observed ones, observations are missing, or the states have no ``StateParameters``.
+    effort : float
+        See ``SplitMerge``: fewer proposals are accepted than there, and iterations take longer.
     """
+
+    effort = 2.0
 
     def __init__(self, model, prior, sampler, start, missing):
         persistence = sampler.joint.persistence

@@ -59,7 +59,11 @@ class SplitMerge:
     available : bool
         False where ``joint`` is not, the rows have no weights in common (``FixedTransitions``),
         or the prior has several states variables.
+    effort : float
+        Proposals for each of ``proposals_in_time``.
     """
+
+    effort = 1.0
 
     def __init__(self, model, prior, paths, transition, joint):
         self.available = joint.available and prior.gamma is not None and len(prior.states) == 1

@@ -109,8 +109,8 @@ class StatesStep(ChainStep):
                 raise TypeError(f"{name} must be True or False, received {flag!r}")
         self.split_merge, self.pilots = bool(split_merge), bool(pilots)
         moving = [prior for prior in self._priors if prior.moves.available]
-        sizes = [(prior.n_times, prior.n_states) for prior in moving]
-        self.n_proposals = sum(proposals_in_time(*x) for x in sizes) / max(1, len(sizes))
+        numbers = [p.moves.effort * proposals_in_time(p.n_times, p.n_states) for p in moving]
+        self.n_proposals = sum(numbers) / max(1, len(numbers))
         if self.split_merge:
             for prior in moving:
                 prior.moves.rehearse(start)
