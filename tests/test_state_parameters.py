@@ -4,8 +4,11 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
+from scipy import stats
+from scipy.special import logsumexp
 
 import pymc_dshdp as dshdp
+from pymc_dshdp.likelihood.laplace import LaplaceMarginals
 from pymc_dshdp.likelihood.state_parameters import NoVectors, StateParameters
 from pymc_dshdp.steps import WeakLimitFFBS
 
@@ -143,3 +146,43 @@ def test_states_alike_come_and_go():
         made = {name: made[name] + stats[name] for name in made}
     assert min(made.values()) > 10
     assert step.sampling_state is not None
+
+
+def test_laplace_evidence_is_near_the_integral():
+    """Of log rates with a normal prior, by quadrature; H is made of squared scores alone."""
+    y = np.random.default_rng(3).poisson(np.repeat([3.0, 20.0], T // 2))
+    with pm.Model() as model:
+        z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", n_states=L), lengths=[T])
+        u = pm.Normal("u", 1.0, 1.5, dims="hmm_state")
+        pm.Poisson("y", pt.exp(u[z]), observed=y)
+        step = WeakLimitFFBS([z])
+    [table], start = step._priors[0].tables, model.initial_point()
+    vectors = StateParameters(model, z, L, start)
+    marginals = LaplaceMarginals(vectors, table, start, np.random.default_rng(1))
+    states = np.repeat([0, 1, 2], [15, 5, 20])
+    found = marginals.evidence(marginals.moments(states, L), np.arange(L))
+    grid = np.linspace(-6.0, 8.0, 4_001)
+    middle, spread = vectors.middle[0], vectors.spread[0]
+    assert middle == pytest.approx(1.0, abs=0.3)
+    assert spread == pytest.approx(1.5, abs=0.3)
+    for k in range(3):
+        data = y[states == k]
+        log_f = stats.poisson.logpmf(data[:, None], np.exp(grid)).sum(axis=0)
+        log_f += stats.norm.logpdf(grid, middle, spread)
+        assert found[k] == pytest.approx(logsumexp(log_f) + np.log(grid[1] - grid[0]), abs=0.6)
+    assert not found[3:].any()
+
+
+def test_states_that_are_one_are_merged_while_tuning():
+    """From labels at random within two clusters; the clusters stay. Greedy, by Laplace."""
+    model, z = build(student)
+    with model:
+        step = WeakLimitFFBS([z])
+    rng = np.random.default_rng(1)
+    path = np.where(np.arange(T) < T // 2, 0, 2) + rng.integers(0, 2, T)
+    start = model.initial_point() | {"z": path.astype(model.rvs_to_values[z].dtype)}
+    start["mu"] = np.array([-3.0, -3.1, 3.0, 2.9, 0.0])
+    point = step._priors[0].moves.improve(start, rng)
+    assert len(set(point["z"])) == 2
+    np.testing.assert_array_equal(point["z"][1:] != point["z"][:-1], np.arange(1, T) == T // 2)
+    assert np.isfinite(model.compile_logp()(point))

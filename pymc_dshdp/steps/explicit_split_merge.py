@@ -31,8 +31,11 @@ import numpy as np
 from pymc.exceptions import SamplingError
 
 from pymc_dshdp.kernels.split_merge import Proposal, accept, partner_probabilities, weigh
+from pymc_dshdp.likelihood.laplace import LaplaceMarginals
 from pymc_dshdp.likelihood.state_parameters import NoVectors, StateParameters
+from pymc_dshdp.steps.configuration import Configuration
 from pymc_dshdp.steps.divisions import PriorDivision
+from pymc_dshdp.steps.improving import improve
 from pymc_dshdp.steps.path_moves import PathMoves
 from pymc_dshdp.steps.split_merge import Moves
 
@@ -42,6 +45,7 @@ _log = logging.getLogger(__name__)
 
 FREEDOM = 5.0
 STEP = 1e-5  # of forward differences, in spreads of the prior
+MERGED, SPLIT = 4_000_000, 40_000  # T L^2 and T L up to which tuning merges, and splits too
 
 
 class ExplicitSplitMerge:
@@ -94,6 +98,23 @@ class ExplicitSplitMerge:
             point = self._vectors.write(point, now.theta)
             point = self._moves.write(point, now.path, now.prior, rng)
         return point, moves, np.nan
+
+    def improve(self, point, rng, splits=True):
+        """Merge, split and resplit, while tuning, wherever that raises Laplace's evidence.
+
+        Parameters of states that were changed are put at their modes.
+        """
+        path, prior = self._moves.read(point)
+        T, L = len(path.states), len(path.log_beta)
+        if T * L**2 > MERGED:
+            return point
+        marginals = LaplaceMarginals(self._vectors, self._table, point, rng)
+        try:
+            now = Configuration(marginals, path, prior)
+            improve(now, rng, splits and T * L <= SPLIT)
+        except SamplingError:
+            return point
+        return self._moves.write(self._vectors.write(point, now.kept), now.path, now.prior, rng)
 
     def rehearse(self, point):
         """Have the kernels compiled."""

@@ -184,8 +184,8 @@ class StatesStep(ChainStep):
     def _improve(self, point, splits=True):
         """Merge, and split, states wherever that raises the joint density; for tuning alone."""
         for prior in self._priors:
-            if prior.split_merge.available:
-                point = prior.split_merge.improve(point, self.rng, splits)
+            if prior.moves.available:
+                point = prior.moves.improve(point, self.rng, splits)
         return point
 
     def _improve_if_due(self, point):

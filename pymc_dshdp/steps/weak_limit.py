@@ -69,9 +69,9 @@ class WeakLimitFFBS(StatesStep):
     approximation of their conditional (see ``steps.explicit_split_merge``): if every parameter that
     differs by state is that of one state alone, nothing but its own prior and the likelihood
     depends on it, and no observations are missing. States of ``known`` times are left alone, as are
-    priors with several states variables and ``FixedTransitions``. While tuning, at four times, states are also merged and split wherever
-    that raises the evidence, where the statistic ``log_joint`` is not NaN and tuning takes at least
-    50 iterations.
+    priors with several states variables and ``FixedTransitions``. While tuning, at four times,
+    states are also merged and split wherever that raises the evidence (Laplace's approximation of
+    it where it is not known, if T is not too large), if tuning takes at least 50 iterations.
 
     ``pm.sample()`` chooses this step by itself. The self-persistence variables belong to
     ``GridRhoStep``, emission parameters to PyMC's own steps.
