@@ -55,6 +55,27 @@ def test_states_of_one_series_are_not():
     assert any(not np.array_equal(one, two) for one, two in starts(rats(together=True), 4))
 
 
+@pytest.mark.parametrize("told", ["by the prior", "by initvals", "by constants"])
+def test_states_are_numbered_as_their_parameters_tell(told):
+    """Fails if they keep the numbers of their clusters: no chain finds back from those."""
+    truth, means = np.repeat([0, 1, 2] * 4, 10), np.array([-2.0, 0.0, 3.0])
+    y = means[truth] + 0.3 * np.random.default_rng(1).normal(size=120)
+    with pm.Model() as model:
+        z = dshdp.HiddenStates("z", dshdp.FixedTransitions("hmm", n_states=3), length=120)
+        if told == "by constants":
+            mu = pt.as_tensor(means)
+        elif told == "by the prior":
+            mu = pm.Normal("mu", means, 0.5)
+        else:
+            mu = pm.Normal("mu", 0.0, 5.0, shape=3, initval=means)
+        pm.Normal("y", mu[z], 0.5, observed=y)
+        [prior] = dshdp.WeakLimitFFBS([z])._priors
+    for seed in range(8):
+        path = prior.start(model.initial_point(), np.random.default_rng(seed))["z"]
+        assert not (np.abs(path - truth) == 2).any()
+        assert len(np.unique(path)) < 3 or np.array_equal(path, truth)
+
+
 @pytest.mark.parametrize("states", [2, 4])
 def test_a_constant_path_is_kept(states):
     """Of initvals: all in one state, whichever. Fails if the last one is the sign for a default."""

@@ -12,7 +12,13 @@ from pymc_dshdp.steps.impossible import raise_impossible
 from pymc_dshdp.steps.joint import JointDensity
 from pymc_dshdp.steps.pilots import cross_paths, paths_apart
 from pymc_dshdp.steps.split_merge import SplitMerge
-from pymc_dshdp.steps.starting import alike, default_path, initial_paths, possible_path
+from pymc_dshdp.steps.starting import (
+    alike,
+    default_path,
+    initial_paths,
+    numbered,
+    possible_path,
+)
 
 __all__ = ["PriorSampler"]
 
@@ -95,6 +101,8 @@ class PriorSampler:
             lengths = np.concatenate([self.paths.lengths[i] for i in members])
             tables = [self.tables[i] for i in members]
             paths = initial_paths(tables, lengths, self.n_states, rng, kind)
+            if not self._constrained and all(table.known is None for table in tables):
+                paths = numbered(paths, tables, point, self.n_states)
             for i, path in zip(members, paths, strict=True):
                 if self._constrained:
                     given = self.transition.transitions(point, self.tables[i].shape, i)

@@ -12,9 +12,11 @@ from pymc_dshdp.kernels.decoding import most_probable_path
 from pymc_dshdp.kernels.simulation import MARK, last_possible_path
 from pymc_dshdp.steps.wide_starts import standardised, wide_start
 
-__all__ = ["alike", "default_path", "initial_paths", "possible_path"]
+__all__ = ["alike", "default_path", "initial_paths", "numbered", "possible_path"]
 
 LARGEST_SAMPLE = 20_000
+PIECE = 5_000  # rows of a table at a time
+LOWEST = -1e6  # of the log-density of one time in a comparison
 MISMATCH = 50.0  # nats that a state other than that of a segmentation costs in ``possible_path``
 
 
@@ -58,6 +60,33 @@ def initial_paths(tables, lengths, n_states, rng, kind=None):
         ]
         parts = np.split(_with_known(path, np.concatenate(known), n_states), ends[:-1])
     return parts
+
+
+def numbered(paths, tables, point, n_states):
+    """Give the states of a segmentation the numbers by which a point knows their parameters.
+
+    Where the priors of the states differ, or ``initvals`` say which is which, a state under the
+    number of another does not find back: each time would have to change before its parameters do.
+    Among all numberings the one under which the data are likeliest at the point is taken; where
+    its parameters are alike in all states, the paths stay as they are.
+
+    Parameters
+    ----------
+    paths : list of ndarray of shape (T,)
+    tables : list of LogLikelihoodTable
+    point : dict
+    n_states : int
+    """
+    scores = np.zeros((n_states, n_states))
+    for path, table in zip(paths, tables, strict=True):
+        rows = table.rows(point)
+        for low in range(0, len(path), PIECE):
+            piece = np.maximum(rows(low, min(low + PIECE, len(path))), LOWEST)
+            if low == 0 and np.all(piece == piece[:, :1]):
+                return paths
+            np.add.at(scores, path[low : low + PIECE], piece)
+    _, number = linear_sum_assignment(scores, maximize=True)
+    return [number[path] for path in paths]
 
 
 def alike(tables):
