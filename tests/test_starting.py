@@ -55,19 +55,25 @@ def test_states_of_one_series_are_not():
     assert any(not np.array_equal(one, two) for one, two in starts(rats(together=True), 4))
 
 
-@pytest.mark.parametrize("told", ["by the prior", "by initvals", "by constants"])
+@pytest.mark.parametrize(
+    "told", ["by the prior", "under any matrix", "by initvals", "by constants"]
+)
 def test_states_are_numbered_as_their_parameters_tell(told):
     """Fails if they keep the numbers of their clusters: no chain finds back from those."""
     truth, means = np.repeat([0, 1, 2] * 4, 10), np.array([-2.0, 0.0, 3.0])
     y = means[truth] + 0.3 * np.random.default_rng(1).normal(size=120)
     with pm.Model() as model:
-        z = dshdp.HiddenStates("z", dshdp.FixedTransitions("hmm", n_states=3), length=120)
+        if told == "under any matrix":
+            prior = dshdp.Transitions("hmm", pm.Dirichlet("P", np.ones((3, 3))))
+        else:
+            prior = dshdp.FixedTransitions("hmm", n_states=3)
+        z = dshdp.HiddenStates("z", prior, length=120)
         if told == "by constants":
             mu = pt.as_tensor(means)
-        elif told == "by the prior":
-            mu = pm.Normal("mu", means, 0.5)
-        else:
+        elif told == "by initvals":
             mu = pm.Normal("mu", 0.0, 5.0, shape=3, initval=means)
+        else:
+            mu = pm.Normal("mu", means, 0.5)
         pm.Normal("y", mu[z], 0.5, observed=y)
         [prior] = dshdp.WeakLimitFFBS([z])._priors
     for seed in range(8):

@@ -17,6 +17,7 @@ from pymc_dshdp.steps.starting import (
     default_path,
     initial_paths,
     numbered,
+    numbered_by_time,
     possible_path,
 )
 
@@ -101,12 +102,15 @@ class PriorSampler:
             lengths = np.concatenate([self.paths.lengths[i] for i in members])
             tables = [self.tables[i] for i in members]
             paths = initial_paths(tables, lengths, self.n_states, rng, kind)
-            if not self._constrained and all(table.known is None for table in tables):
-                paths = numbered(paths, tables, point, self.n_states)
-            for i, path in zip(members, paths, strict=True):
+            told = None
+            if all(table.known is None for table in tables):
+                told = numbered(paths, tables, point, self.n_states)
+            for i, path in zip(members, paths if told is None else told, strict=True):
                 if self._constrained:
                     given = self.transition.transitions(point, self.tables[i].shape, i)
-                    path = possible_path(path, *given, self.paths.lengths[i], self.tables[i].known)
+                    lengths = self.paths.lengths[i]
+                    path = path if told is not None else numbered_by_time(path, lengths)
+                    path = possible_path(path, *given, lengths, self.tables[i].known)
                 found[i] = path
         new = {}
         for i, path in found.items():

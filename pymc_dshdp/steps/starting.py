@@ -12,7 +12,14 @@ from pymc_dshdp.kernels.decoding import most_probable_path
 from pymc_dshdp.kernels.simulation import MARK, last_possible_path
 from pymc_dshdp.steps.wide_starts import standardised, wide_start
 
-__all__ = ["alike", "default_path", "initial_paths", "numbered", "possible_path"]
+__all__ = [
+    "alike",
+    "default_path",
+    "initial_paths",
+    "numbered",
+    "numbered_by_time",
+    "possible_path",
+]
 
 LARGEST_SAMPLE = 20_000
 PIECE = 5_000  # rows of a table at a time
@@ -67,8 +74,7 @@ def numbered(paths, tables, point, n_states):
 
     Where the priors of the states differ, or ``initvals`` say which is which, a state under the
     number of another does not find back: each time would have to change before its parameters do.
-    Among all numberings the one under which the data are likeliest at the point is taken; where
-    its parameters are alike in all states, the paths stay as they are.
+    Among all numberings the one under which the data are likeliest at the point is taken.
 
     Parameters
     ----------
@@ -76,6 +82,10 @@ def numbered(paths, tables, point, n_states):
     tables : list of LogLikelihoodTable
     point : dict
     n_states : int
+
+    Returns
+    -------
+    list of ndarray of shape (T,), or None where parameters are alike in all states
     """
     scores = np.zeros((n_states, n_states))
     for path, table in zip(paths, tables, strict=True):
@@ -83,7 +93,7 @@ def numbered(paths, tables, point, n_states):
         for low in range(0, len(path), PIECE):
             piece = np.maximum(rows(low, min(low + PIECE, len(path))), LOWEST)
             if low == 0 and np.all(piece == piece[:, :1]):
-                return paths
+                return None
             np.add.at(scores, path[low : low + PIECE], piece)
     _, number = linear_sum_assignment(scores, maximize=True)
     return [number[path] for path in paths]
@@ -141,11 +151,19 @@ def default_path(start, transitions, lengths, constrained, known=None):
     return out
 
 
+def numbered_by_time(path, lengths):
+    """Order the numbers of states by the times at which they are found, from 0 to 1 in a sequence.
+
+    Those of a chain that only moves on are then in its order.
+    """
+    within = np.concatenate([np.arange(n) / n for n in lengths])
+    found, number = np.unique(path, return_inverse=True)
+    order = np.argsort(np.bincount(number, within) / np.bincount(number), kind="stable")
+    return np.argsort(order, kind="stable")[number]
+
+
 def possible_path(path, start, transitions, lengths, known=None):
     """Find the path that differs least from another, among those that are possible.
-
-    States are numbered in the order of the times at which they are found, so that those of a chain
-    that only moves on are in its order.
 
     Parameters
     ----------
@@ -157,10 +175,6 @@ def possible_path(path, start, transitions, lengths, known=None):
     -------
     ndarray of shape (T,)
     """
-    within = np.concatenate([np.arange(n) / n for n in lengths])
-    found, number = np.unique(path, return_inverse=True)
-    order = np.argsort(np.bincount(number, within) / np.bincount(number), kind="stable")
-    path = np.argsort(order, kind="stable")[number]
     table = np.full((path.size, len(start)), -MISMATCH)
     table[np.arange(path.size), path] = 0.0
     if known is not None:
