@@ -40,6 +40,7 @@ class PriorSampler:
         ]
         self.transition = prior.update(model, step)
         self._constrained = prior.constrained
+        self._initial = start  # other steps may have moved parameters before the path is there
         self.n_times = int(sum(lengths.sum() for lengths in self.paths.lengths))
         self._n_free = [
             lengths.sum() if known is None else (known < 0).sum()
@@ -104,7 +105,7 @@ class PriorSampler:
             paths = initial_paths(tables, lengths, self.n_states, rng, kind)
             told = None
             if all(table.known is None for table in tables):
-                told = numbered(paths, tables, point, self.n_states)
+                told = numbered(paths, tables, self._initial, self.n_states)
             for i, path in zip(members, paths if told is None else told, strict=True):
                 if self._constrained:
                     given = self.transition.transitions(point, self.tables[i].shape, i)
