@@ -5,8 +5,9 @@ For the times of a state, with :math:`\hat\theta` the mode of
 
 .. math:: \log \int e^{f} \approx f(\hat\theta) + \tfrac d2 \log 2 \pi - \tfrac12 \log |H|,
 
-where the mode is sought by a few Fisher scoring steps, H is the sum of the squared scores, and the
-prior is taken for a normal one. No ratio of an exact move looks at it.
+where the mode is sought by a few scoring steps, H is the sum of the squares of the scores about
+their mean (which is 0 at the mode), and the prior is taken for a normal one. No ratio of an exact
+move looks at it.
 """
 
 import numpy as np
@@ -15,9 +16,9 @@ from pymc_dshdp.likelihood.marginals import NothingKept
 
 __all__ = ["LaplaceMarginals"]
 
-STEPS = 4
+STEPS = 8
 LOWEST = -1e200
-SHRUNK = (1.0, 0.3, 0.1)  # a step that goes too far is shortened
+SHRUNK = (1.0, 0.3, 0.1, 0.03)  # a step that goes too far is shortened
 DIFFERENCE = 1e-5  # in spreads of the prior
 
 
@@ -93,9 +94,11 @@ class LaplaceMarginals(NothingKept):
                         DIFFERENCE * v.spread[k]
                     )
             scores[~np.isfinite(scores)] = 0.0
+            slope = (weights[:, :, None] * scores).sum(axis=1)
+            scores -= (slope / np.maximum(weights.sum(axis=1), 1.0)[:, None])[:, None]
             weighted = weights[:, :, None] * scores
             H[:] = np.einsum("kti,ktj->kij", weighted, scores) + np.diag(precision)
-            slope = weighted.sum(axis=1) + precision * (v.middle - theta)
+            slope += precision * (v.middle - theta)
             step = np.linalg.solve(H, slope[:, :, None])[:, :, 0]
             better = np.zeros(len(theta), bool)
             for share in SHRUNK:
