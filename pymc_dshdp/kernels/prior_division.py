@@ -20,7 +20,8 @@ probability of a division depends on (S, i), the path outside S and beta_a + bet
 import math
 
 import numpy as np
-from numba import njit
+
+from pymc_dshdp.kernels.cache import njit
 
 __all__ = ["divide_by_prior"]
 

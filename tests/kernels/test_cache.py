@@ -157,3 +157,11 @@ def test_kernels_read_no_empty_constant():
             assert not any(isinstance(x, np.ndarray) and x.size == 0 for x in read), name
             n_kernels += 1
     assert n_kernels > 150
+
+
+def test_every_kernel_is_kept_there():
+    """Fails if a kernel is decorated by numba's own njit."""
+    package = Path(kernels.__file__).parents[1]
+    for source in package.rglob("*.py"):
+        if source.name != "cache.py":
+            assert "from numba import njit" not in source.read_text(), source
