@@ -160,6 +160,8 @@ class _Configuration:
         point, columns = self._at(theta, slots[1:])
         log_prior = self._vectors.log_prior(point)[slots[1]]
         gain = self._gain(times[sides == 1], columns[:, 0], a)
+        if not np.isfinite(gain):
+            return False
         proposal = Proposal(True, *slots, times, sides)
         weighing = weigh(rng, path, self.prior, proposal)
         partners, gains = self._partners(a)
@@ -205,7 +207,9 @@ class _Configuration:
         """(states that a can be merged with, what their data gain by theta_a)."""
         states, L = self.path.states, len(self.theta)
         own = self._columns[np.arange(len(states)), states]
-        gains = np.bincount(states, self._columns[:, a] - own, minlength=L)
+        with np.errstate(invalid="ignore"):
+            lost = np.where(own > -np.inf, self._columns[:, a] - own, 0.0)  # -inf at a start alone
+        gains = np.bincount(states, lost, minlength=L)
         others = (np.bincount(states, minlength=L) > 0) & ~self.path.pinned
         others[a] = False
         return np.flatnonzero(others), gains[others]

@@ -15,9 +15,11 @@ def record_deterministics(model) -> None:
     """Write into the records of a model what a renumbering of the states does to Deterministics.
 
     Those with a state dimension are permuted along it, and need no word. They may be declared after
-    the states: the steps that draw the states call this before sampling.
+    the states: the steps that draw the states call this before sampling. States that have lost
+    their record, to ``pm.do(prune_vars=True)``, are passed over.
     """
     states = [rv for rv in model.basic_RVs if has_op(rv, HiddenPathRV)]
+    states = [z for z in states if f"{z.name}_record" in model.named_vars]
     records = {z: record_in(model, z) for z in states}
     own = set().union(*(record.own() for record in records.values()))
     for dims in {record.dims for record in records.values()}:

@@ -572,7 +572,7 @@ MUTATIONS = {
     "w-in-one-way": Mutation(
         "the sum over the w without the number of ways to choose them",
         "kernels/collapsed_transitions.py",
-        (("return W / (n + 1.0) * odds", "return odds"),),
+        (("return W * (own + n) * leave / ((n + 1.0) * ", "return (own + n) * leave / ("),),
         "tests/kernels/test_collapsed_transitions.py",
     ),
     "scale-without-jacobian": Mutation(
@@ -648,7 +648,7 @@ class _Planter(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             source = mutated_source(self._mutation)
         else:
             source = Path(path).read_text()
-        source = source.replace("cache=True, ", "").replace("cache=True", "")
+        source = source.replace("cache=True", "cache=False")
         exec(compile(source, path, "exec"), module.__dict__)
 
 
