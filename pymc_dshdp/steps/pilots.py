@@ -25,10 +25,10 @@ __all__ = ["Plan", "best_of_pilots", "cross_paths", "paths_apart", "plan_of"]
 
 SHARE = 3  # of the tuning iterations, one in so many for pilots
 EACH = 5  # iterations of a pilot
-FEWEST, MOST = 4, 12  # pilots from starts
-GENERATIONS = 12  # crosses of the population at most
-QUICK = 15_000_000
-"""Table entries that pilots may take beyond their share of the tuning iterations: some 30 s."""
+FEWEST, MOST = 4, 24  # pilots from starts
+GENERATIONS = 16  # crosses of the population at most
+QUICK = 45_000_000
+"""Table entries that pilots may take beyond their share of the tuning iterations: some 30 to 90 s."""
 PATIENCE = 3  # times the population, of crosses in which the best does not gain a nat
 SCORED = 2
 """Iterations at the end of a pilot over which the evidence is averaged."""
