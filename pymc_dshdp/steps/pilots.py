@@ -28,7 +28,7 @@ EACH = 5  # iterations of a pilot
 FEWEST, MOST = 4, 24  # pilots from starts
 GENERATIONS = 16  # crosses of the population at most
 QUICK = 45_000_000
-"""Table entries that pilots may take beyond their share of the tuning iterations: some 30 to 90 s."""
+"""Table entries that pilots may take beyond their share of the tuning: some 30 to 90 s."""
 PATIENCE = 3  # times the population, of crosses in which the best does not gain a nat
 SCORED = 2
 """Iterations at the end of a pilot over which the evidence is averaged."""
