@@ -158,7 +158,7 @@ def test_laplace_evidence_is_near_the_integral():
         step = WeakLimitFFBS([z])
     [table], start = step._priors[0].tables, model.initial_point()
     vectors = StateParameters(model, z, L, start)
-    marginals = LaplaceMarginals(vectors, table, start, np.random.default_rng(1))
+    marginals = LaplaceMarginals(vectors, table, start)
     states = np.repeat([0, 1, 2], [15, 5, 20])
     found = marginals.evidence(marginals.moments(states, L), np.arange(L))
     grid = np.linspace(-6.0, 8.0, 4_001)

@@ -6,11 +6,12 @@ from pytensor.tensor.random.basic import LogNormalRV
 from pymc_dshdp.emissions.conditional import register_conditional
 from pymc_dshdp.emissions.normal import NormalLocation, NormalScale
 
-__all__ = ["LogNormalLocation", "LogNormalScale"]
+__all__ = ["LogNormalLocation", "LogNormalScale", "Logarithms"]
 
 
-class _Logarithms:
-    likelihood = LogNormalRV
+class Logarithms:
+    """Of positive data."""
+
     requirement = "must be finite and greater than 0"
 
     def in_support(self, y, data_parameters, shapes):
@@ -23,10 +24,14 @@ class _Logarithms:
 
 
 @register_conditional
-class LogNormalLocation(_Logarithms, NormalLocation):
+class LogNormalLocation(Logarithms, NormalLocation):
     """A Normal's mean, of the logarithms."""
+
+    likelihood = LogNormalRV
 
 
 @register_conditional
-class LogNormalScale(_Logarithms, NormalScale):
+class LogNormalScale(Logarithms, NormalScale):
     """A Normal's scale, of the logarithms."""
+
+    likelihood = LogNormalRV

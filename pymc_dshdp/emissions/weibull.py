@@ -5,24 +5,16 @@ import pytensor.tensor as pt
 from pymc.distributions.continuous import WeibullBetaRV
 
 from pymc_dshdp.emissions.conditional import Conditional, register_conditional
+from pymc_dshdp.emissions.lognormal import Logarithms
 
 __all__ = ["WeibullScale", "WeibullShape"]
 
 
-class _Weibull(Conditional):
+class _Weibull(Logarithms, Conditional):
     """The powers of the data that tell about one parameter depend on the other."""
 
     likelihood = WeibullBetaRV
     by_time = True
-    requirement = "must be finite and greater than 0"
-
-    def in_support(self, y, data_parameters, shapes):
-        """Positive."""
-        return np.isfinite(y) & (y > 0.0)
-
-    def prepare(self, y, data_parameters, shapes):
-        """Their logarithms."""
-        return np.log(y)
 
 
 @register_conditional

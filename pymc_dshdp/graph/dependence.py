@@ -36,6 +36,7 @@ from pytensor.tensor.type import discrete_dtypes
 from pytensor.tensor.utils import _parse_gufunc_signature
 
 from pymc_dshdp._compat import IfElse
+from pymc_dshdp.graph.walks import registering
 
 __all__ = [
     "INDEXING",
@@ -116,17 +117,6 @@ def gathered(times, axes, keepdims=False):
     return np.where(first < last, SEVERAL, last).astype("int32")
 
 
-def registered(*kinds):
-    """Register a rule for several kinds of Op."""
-
-    def register(rule):
-        for kind in kinds:
-            times_of.register(kind, rule)
-        return rule
-
-    return register
-
-
 @singledispatch
 def times_of(op, node, at):
     """Derive the times of the outputs of a node.
@@ -146,6 +136,9 @@ def times_of(op, node, at):
     """
     every = united([gathered(at.times(v), None) for v in node.inputs], ())
     return [np.broadcast_to(every, at.shape(v)) for v in node.outputs]
+
+
+registered = registering(times_of)
 
 
 @registered(*_ELEMENTWISE)

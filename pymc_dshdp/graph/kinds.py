@@ -15,6 +15,8 @@ The rules prove the first two; whatever they do not know is numbered.
 from functools import singledispatch
 from typing import NamedTuple
 
+from pymc_dshdp.graph.walks import registering
+
 __all__ = ["FREE", "LABEL", "NUMBERED", "Kind", "free", "registered", "rule_of", "together"]
 
 
@@ -45,12 +47,4 @@ def rule_of(op, node, at):
     return together([*at.kinds(node.inputs), FREE])
 
 
-def registered(*kinds):
-    """Register a rule for several kinds of Op."""
-
-    def register(rule):
-        for kind in kinds:
-            rule_of.register(kind, rule)
-        return rule
-
-    return register
+registered = registering(rule_of)

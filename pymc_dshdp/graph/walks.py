@@ -18,6 +18,7 @@ __all__ = [
     "core_ndim",
     "evaluate",
     "is_cast",
+    "registering",
     "role_of",
     "support",
     "unwrap",
@@ -110,3 +111,17 @@ def concrete_shape(rv):
 def evaluate(graphs):
     """Evaluate graphs without random variables, once, which is not worth compiling."""
     return pytensor.function([], graphs, mode="FAST_COMPILE")()
+
+
+def registering(rules):
+    """``registered(*kinds)``: decorate a rule of a ``singledispatch`` for several kinds of Op."""
+
+    def registered(*kinds):
+        def register(rule):
+            for kind in kinds:
+                rules.register(kind, rule)
+            return rule
+
+        return register
+
+    return registered

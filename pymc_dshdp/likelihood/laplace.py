@@ -32,13 +32,11 @@ class LaplaceMarginals(NothingKept):
     vectors : StateParameters
     table : LogLikelihoodTable
     point : dict
-    rng : numpy.random.Generator
-        For the vectors of states that are emptied.
     """
 
-    def __init__(self, vectors, table, point, rng):
+    def __init__(self, vectors, table, point):
         self.kept = vectors.read(point)
-        self._vectors, self._table, self._point, self._rng = vectors, table, point, rng
+        self._vectors, self._table, self._point = vectors, table, point
         self._T = int(np.prod(table.shape))
         self._times = np.arange(self._T)
 

@@ -45,6 +45,9 @@ _log = logging.getLogger(__name__)
 
 FREEDOM = 5.0
 STEP = 1e-5  # of forward differences, in spreads of the prior
+UNUSABLE = SamplingError, np.linalg.LinAlgError
+"""Where the likelihood cannot have a parameter, or scores overflow: g is as little there for the
+way back, so that no move is made in either direction."""
 MERGED, SPLIT = 4_000_000, 40_000  # T L^2 and T L up to which tuning merges, and splits too
 
 
@@ -108,11 +111,11 @@ class ExplicitSplitMerge:
         T, L = len(path.states), len(path.log_beta)
         if T * L**2 > MERGED:
             return point
-        marginals = LaplaceMarginals(self._vectors, self._table, point, rng)
+        marginals = LaplaceMarginals(self._vectors, self._table, point)
         try:
             now = Configuration(marginals, path, prior)
             improve(now, rng, splits and T * L <= SPLIT)
-        except SamplingError:
+        except UNUSABLE:
             return point
         return self._moves.write(self._vectors.write(point, now.kept), now.path, now.prior, rng)
 
@@ -141,7 +144,7 @@ class _Configuration:
         level = np.inf if always else rng.standard_exponential()
         try:
             done = (self._split if split else self._merge)(rng, i, level)
-        except SamplingError:  # a parameter that the likelihood cannot have
+        except UNUSABLE:
             return ""
         return ("split" if split else "merge") if done else ""
 
@@ -237,7 +240,8 @@ class _Configuration:
             scores /= h
         scores[~np.isfinite(scores)] = 0.0
         weight = v.spread**-2.0
-        H = sides.mean() * scores.T @ scores + np.diag(weight)
+        with np.errstate(over="ignore"):
+            H = sides.mean() * scores.T @ scores + np.diag(weight)
         slope = scores[sides == 1].sum(axis=0) + weight * (v.middle - own)
         return _StudentT(own + np.linalg.solve(H, slope), np.linalg.cholesky(H))
 

@@ -97,6 +97,17 @@ def test_parameters_of_empty_states_have_their_prior():
     assert abs(means.mean() - expected) < 4.0 * means.std(ddof=1) / np.sqrt(n)
 
 
+def test_scores_that_overflow_end_no_chain(monkeypatch):
+    """Their sum of squares has no root: no proposal is made, in either direction."""
+
+    def no_root(H):
+        raise np.linalg.LinAlgError("Matrix is not positive definite")
+
+    monkeypatch.setattr(np.linalg, "cholesky", no_root)
+    chain, rng = Chain(moves.CASES[0]), np.random.default_rng(1)
+    assert not any(chain.propose(rng) for _ in range(50))
+
+
 def test_far_states_are_not_taken_together():
     """The partner of a merge is one whose data go with the parameters of the other."""
     chain = Chain(("ds", 4, (6,), "weak-limit"))
