@@ -8,8 +8,7 @@ from models import COUNTS
 from scipy.special import expit
 
 import pymc_dshdp as dshdp
-from pymc_dshdp.kernels.collapsed_transitions import log_path_marginal
-from pymc_dshdp.steps.marginal_rho import _parameters
+from pymc_dshdp.kernels.collapsed_transitions import beta_persistence, log_path_marginal
 
 pytestmark = pytest.mark.usefixtures("python_readers")
 
@@ -49,7 +48,9 @@ def quadrature(counts, alphas, log_alpha_prior):
     for phi in middle:
         for eta in 2.0 * middle:
             for alpha in alphas:
-                base, persistence = _parameters(phi, eta, alpha, BETA, len(counts))
+                base = np.tile(alpha * BETA, (len(counts), 1))
+                total = eta**-3.0
+                persistence = beta_persistence(phi * total, (1.0 - phi) * total, len(counts) - 1)
                 logs = [log_path_marginal(c, base, persistence) for c in all_counts]
                 log_weight.append(logs[0] + log_alpha_prior(alpha))
                 values.append([phi, eta, np.log(alpha), *np.exp(np.array(logs[1:]) - logs[0])])

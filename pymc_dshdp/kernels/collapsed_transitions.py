@@ -41,6 +41,19 @@ class Persistence(NamedTuple):
     integrated: bool
 
 
+def beta_persistence(rho1, rho2, n_rows):
+    """Of kappa_j ~ Beta(rho1, rho2) in all of R rows, integrated out."""
+    return Persistence(np.full(n_rows, rho1), np.full(n_rows, rho2), True)
+
+
+def given_persistence(kappa_logit):
+    """Of kappa_j itself, by its logit of shape (R,)."""
+    with np.errstate(over="ignore"):
+        return Persistence(
+            1.0 / (1.0 + np.exp(-kappa_logit)), 1.0 / (1.0 + np.exp(kappa_logit)), False
+        )
+
+
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _fewer(W, n, leaves, own, total, stay, leave, integrated):
     """Ratio of the term of W - 1 to that of W, where n = N_jj - W, by one division: it is slow.

@@ -173,7 +173,7 @@ def filter_rows(
     as_given = indexed and columns == L and not grouped
     as_given &= kappa is not None or fixed_stay.max() == 0.0
     matrix = np.zeros((L, columns))
-    fill_matrix(pi_bar[0], fixed_stay, fixed_leave, 1.0 if indexed else HEADROOM, matrix)
+    fill_matrix(pi_bar[0], fixed_stay, fixed_leave, HEADROOM, matrix)
     log_marginal = np.zeros(N)
     impossible = np.full(N, -1)
     given, logarithms = logarithms, logarithms.copy()
@@ -183,7 +183,7 @@ def filter_rows(
     predicted = np.zeros((TALL, columns))
     current = np.zeros((TALL, columns))  # filtered rows before they are scaled
     leaving = current if kappa is None else np.zeros((TALL, columns))
-    factors = np.zeros((TALL, columns)) if indexed else leaving  # then they are multiplied by 2^60
+    factors = np.zeros((TALL, columns)) if as_given else leaving  # then they have the 2^60
     staying = np.zeros((TALL, columns))
     scales = np.full(n_lanes, 1.0 / HEADROOM)  # of the products of each with the matrix
     # d < 2^(CALM + floor - exponent); or watching, d(k) = astray[k] power and d = gone power
@@ -240,14 +240,14 @@ def filter_rows(
                     if not together:
                         if kappa is not None:
                             _leave(current, lane, kappa[t], stay, leave, leaving, staying)
-                        if indexed:
+                        if as_given:
                             scale_to(leaving, lane, HEADROOM, factors, lane)
-                            if not as_given and index[t] != loaded:
-                                loaded = index[t]
-                                if grouped:
-                                    row = kappa_logit[loaded]
-                                    fixed_stay, fixed_leave = exact_stay_and_leave(row)
-                                fill_matrix(pi_bar[loaded], fixed_stay, fixed_leave, 1.0, matrix)
+                        elif indexed and index[t] != loaded:
+                            loaded = index[t]
+                            if grouped:
+                                row = kappa_logit[loaded]
+                                fixed_stay, fixed_leave = exact_stay_and_leave(row)
+                            fill_matrix(pi_bar[loaded], fixed_stay, fixed_leave, HEADROOM, matrix)
                         dense = 4 * n_positive > 3 * L
                         n = -1 if dense else _reached(leaving, lane, lane + 1, active)
                         if as_given:

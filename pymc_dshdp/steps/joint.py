@@ -4,7 +4,11 @@ import numpy as np
 from pytensor.graph.traversal import ancestors
 
 from pymc_dshdp.graph.readers import Reader
-from pymc_dshdp.kernels.collapsed_transitions import Persistence, log_path_marginal
+from pymc_dshdp.kernels.collapsed_transitions import (
+    beta_persistence,
+    given_persistence,
+    log_path_marginal,
+)
 from pymc_dshdp.steps.collapsed import find_complete
 from pymc_dshdp.transitions.found import outside_dependents
 
@@ -49,12 +53,10 @@ class CollapsedPersistence:
         """Read ``Persistence`` from a point."""
         logit, _ = self._transition.persistence_and_rows(point)
         if self.value is None:
-            with np.errstate(over="ignore"):
-                return Persistence(1.0 / (1.0 + np.exp(-logit)), 1.0 / (1.0 + np.exp(logit)), False)
+            return given_persistence(logit)
         first, second = self._read(point)
         total = second if self._tied else second**-3.0
-        full = np.ones(len(logit))
-        return Persistence(first * total * full, (1.0 - first) * total * full, True)
+        return beta_persistence(first * total, (1.0 - first) * total, len(logit))
 
 
 class JointDensity:

@@ -6,14 +6,12 @@ from pytensor.tensor.random.basic import GammaRV
 
 from pymc_dshdp.graph.readers import Reader, prior_log_density
 from pymc_dshdp.graph.walks import has_op
-from pymc_dshdp.kernels.collapsed_transitions import (
-    Persistence,
-    log_path_marginal,
-    redraw_transitions,
-)
+from pymc_dshdp.kernels.alike_rows import alike_counts, log_others, log_own, own_tables
+from pymc_dshdp.kernels.collapsed_transitions import beta_persistence, redraw_transitions
 from pymc_dshdp.kernels.slice import slice_between, slice_sample
-from pymc_dshdp.kernels.transitions import stick_breaking_weights
 from pymc_dshdp.transitions.found import outside_dependents
+from pymc_dshdp.transitions.rows import RowValues
+from pymc_dshdp.transitions.weighted import WeightReader, equal_rows
 
 __all__ = ["MarginalRho"]
 
@@ -28,7 +26,7 @@ class MarginalRho:
 
        p(\phi)\, p(\eta)\, p(\alpha)\, p(z \mid \beta, \alpha, \rho)
 
-    (see ``kernels.collapsed_transitions``), and then W | z; kappa | W, n; and the rows | n are
+    (see ``kernels.alike_rows``), and then W | z; kappa | W, n; and the rows | n are
     drawn, so that all of them have their law given z and beta.
 
     Parameters
@@ -52,26 +50,29 @@ class MarginalRho:
         self.available = self.available and not any(outside_dependents(model, prior, drawn))
         if not self.available:
             return
-        values = model.rvs_to_values
+        self._weights, self._row_values = WeightReader(model, prior), RowValues(model, prior)
         self._hyper = Reader(model, [prior.phi, prior.eta, prior.alpha])
         self._axes, self._alpha_free = (phi, eta), prior.alpha in model.free_RVs
         self._log_prior = _log_density(model, prior.alpha) if self._alpha_free else None
-        self._sticks = None if prior.fractions is None else values[prior.fractions]
-        self._beta = None if prior.fractions is not None else values[prior.beta]
-        self._kappa, self._pi_bar = values[prior.kappa], values[prior.pi_bar]
-        self._pi_init = values[prior.pi_init]
+        self._kappa = model.rvs_to_values[prior.kappa]
 
     def __call__(self, point, paths, rng):
         """Return the point with the concentrations, kappa and the rows drawn."""
-        counts, beta = paths.counts(point), self._weights(point)
+        counts, (_, beta) = paths.counts(point), self._weights(point)
         found = self._hyper.read(point)
+        alike = alike_counts(counts)
+        tables = own_tables(alike, found[2], beta)
 
-        def log_marginal(i, x):
-            given = [*found[:i], float(x), *found[i + 1 :]]
-            base, persistence = _parameters(*given, beta, len(counts))
-            return log_path_marginal(counts, base, persistence)
+        def log_marginal(i, x):  # up to what phi and eta leave as it is
+            given = list(found)
+            given[i] = float(x)
+            phi, eta, alpha = given
+            if i < 2:
+                return log_own(alike, alpha, beta, *_rho(phi, eta), tables)
+            own = log_own(alike, alpha, beta, *_rho(phi, eta), own_tables(alike, alpha, beta))
+            return own + log_others(alike, alpha, beta)
 
-        if not log_marginal(0, found[0]) > -np.inf:
+        if not log_marginal(2, found[2]) > -np.inf:
             return point  # a start through states without weight: that of a chain never is
         for i, axis in enumerate(self._axes):
             if axis.free:
@@ -89,27 +90,22 @@ class MarginalRho:
                 return self._log_prior(point, alpha) + x + log_marginal(2, alpha[0])
 
             found[2] = float(np.exp(slice_sample(log_density_of_log, np.log(found[2]), rng)[0]))
-        drawn = redraw_transitions(rng, counts, *_parameters(*found, beta, len(counts)))
-        new = self._hyper.write(point, found)
-        for value, x in (
-            (self._kappa, drawn.kappa_logit),
-            (self._pi_init, drawn.rows[0]),
-            (self._pi_bar, drawn.rows[1:]),
-        ):
-            new[value.name] = x.reshape(point[value.name].shape).astype(value.dtype, copy=False)
-        return {**point, **new}
-
-    def _weights(self, point):
-        if self._sticks is None:
-            return np.asarray(point[self._beta.name], dtype="float64")
-        return stick_breaking_weights(np.asarray(point[self._sticks.name], dtype="float64"))
+        R = len(counts) - 1
+        drawn = redraw_transitions(
+            rng,
+            counts,
+            equal_rows(found[2], beta, R),
+            beta_persistence(*_rho(*found[:2]), R),
+        )
+        new = {**point, **self._hyper.write(point, found)}
+        logit = drawn.kappa_logit.reshape(point[self._kappa.name].shape)
+        new[self._kappa.name] = logit.astype(self._kappa.dtype, copy=False)
+        return new | self._row_values(drawn.rows)
 
 
-def _parameters(phi, eta, alpha, beta, n_rows):
-    """(alpha beta of each row, ``Persistence``)."""
-    full, total = np.ones(n_rows - 1), eta**-3.0
-    persistence = Persistence(phi * total * full, (1.0 - phi) * total * full, True)
-    return np.tile(alpha * beta, (n_rows, 1)), persistence
+def _rho(phi, eta):
+    total = eta**-3.0
+    return phi * total, (1.0 - phi) * total
 
 
 def _log_density(model, rv):

@@ -10,7 +10,7 @@ from pymc_dshdp.transitions.found import TransitionModel, refuse_outside_depende
 from pymc_dshdp.transitions.logistic import design_and_coefficients
 from pymc_dshdp.transitions.update import TransitionUpdate
 
-__all__ = ["DirichletRows", "RowsUpdate"]
+__all__ = ["DirichletRows", "RowValues", "RowsUpdate"]
 
 
 class DirichletRows(TransitionModel):
@@ -80,6 +80,25 @@ class DirichletRows(TransitionModel):
         }
 
 
+class RowValues:
+    """``row_values(rows)``: values of pi_init and pi_bar by their names.
+
+    Rows are of shape (R + 1, L), pi_init in row 0, then those of each group.
+    """
+
+    def __init__(self, model, transitions):
+        self._pi_init = model.rvs_to_values[transitions.pi_init]
+        self._pi_bar = model.rvs_to_values[transitions.pi_bar]
+        self._shape = transitions.pi_bar.type.shape
+
+    def __call__(self, rows):
+        """See the class."""
+        return {
+            self._pi_init.name: rows[0].astype(self._pi_init.dtype, copy=False),
+            self._pi_bar.name: rows[1:].reshape(self._shape).astype(self._pi_bar.dtype, copy=False),
+        }
+
+
 class RowsUpdate(TransitionUpdate):
     """What all Dirichlet rows have: their values, and the counts of their path.
 
@@ -104,8 +123,7 @@ class RowsUpdate(TransitionUpdate):
                 "its rows with groups; give kappa a row for each group"
             )
         refuse_outside_dependents(model, transitions, self.rvs, step)
-        self._pi_bar = model.rvs_to_values[transitions.pi_bar]
-        self._pi_init = model.rvs_to_values[transitions.pi_init]
+        self.row_values = RowValues(model, transitions)
         self._varies = transitions.varies
         self._n_states = transitions.n_states
         self._n_rows = transitions.n_groups * transitions.n_states
@@ -131,14 +149,3 @@ class RowsUpdate(TransitionUpdate):
                 rng, path.ravel(), lengths, rows, pi_bar, persistences
             )
         return kernels.switch_counts(counts, persistences), persistences
-
-    def _by_group(self, rows):
-        shape = self._pi_bar.type.shape
-        return rows if len(shape) == 2 else rows.reshape(-1, self._n_states, self._n_states)
-
-    def row_values(self, rows):
-        """Values of pi_init and pi_bar by their names."""
-        return {
-            self._pi_init.name: rows[0].astype(self._pi_init.dtype, copy=False),
-            self._pi_bar.name: self._by_group(rows[1:]).astype(self._pi_bar.dtype, copy=False),
-        }

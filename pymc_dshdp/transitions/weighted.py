@@ -13,7 +13,7 @@ from pymc_dshdp.kernels.slice import slice_sample
 from pymc_dshdp.transitions.finite_mixture import FiniteMixture
 from pymc_dshdp.transitions.rows import DirichletRows, RowsUpdate
 
-__all__ = ["Hyperprior", "WeightedRows", "WeightedUpdate"]
+__all__ = ["Hyperprior", "WeightReader", "WeightedRows", "WeightedUpdate", "equal_rows"]
 
 NO_STICKS = np.empty(0)
 
@@ -62,6 +62,27 @@ class WeightedRows(DirichletRows):
     def update(self, model, step):
         """Return what draws the path and the transition block."""
         return WeightedUpdate(model, self, step)
+
+
+class WeightReader:
+    """``weights(point) -> (logit of v or an empty array, beta)`` of weighted rows."""
+
+    def __init__(self, model, transitions):
+        values, v = model.rvs_to_values, transitions.fractions
+        self.sticks = None if v is None else values[v]
+        self.beta = None if v is not None else values[transitions.beta]
+
+    def __call__(self, point):
+        """See the class."""
+        if self.sticks is None:
+            return NO_STICKS, np.asarray(point[self.beta.name], dtype="float64")
+        sticks = np.asarray(point[self.sticks.name], dtype="float64")
+        return sticks, kernels.stick_breaking_weights(sticks)
+
+
+def equal_rows(alpha, beta, n_rows):
+    """Alpha beta, the Dirichlet parameters of pi_init and each of R rows; shape (R + 1, L)."""
+    return np.tile(alpha * beta, (n_rows + 1, 1))
 
 
 class Hyperprior:
@@ -122,9 +143,8 @@ class WeightedUpdate(RowsUpdate):
         self._hyper = Reader(model, [transitions.gamma, transitions.alpha])
         self._gamma = Hyperprior(model, transitions.gamma)
         self._alpha = Hyperprior(model, transitions.alpha)
-        values = model.rvs_to_values
-        self._sticks = None if transitions.fractions is None else values[transitions.fractions]
-        self._beta = None if transitions.fractions is not None else values[transitions.beta]
+        self.weights = WeightReader(model, transitions)
+        self._sticks, self._beta = self.weights.sticks, self.weights.beta
         self._mixture = None
         if transitions.active is not None:
             self._mixture = FiniteMixture(model, transitions.active, transitions.beta)
@@ -132,13 +152,6 @@ class WeightedUpdate(RowsUpdate):
     def concentrations(self, point):
         """(gamma, alpha), floats."""
         return self._hyper.read(point)
-
-    def weights(self, point):
-        """(logit of v or an empty array, beta)."""
-        if self._sticks is None:
-            return NO_STICKS, np.asarray(point[self._beta.name], dtype="float64")
-        sticks = np.asarray(point[self._sticks.name], dtype="float64")
-        return sticks, kernels.stick_breaking_weights(sticks)
 
     def each_concentration(self, point):
         """Dirichlet parameter of each weight of an active state; 1 for sticks."""
@@ -184,10 +197,9 @@ class WeightedUpdate(RowsUpdate):
         }
 
     def row_concentrations(self, point):
-        """Alpha beta, the Dirichlet parameters of pi_init and each row; shape (R + 1, L)."""
+        """See ``equal_rows``."""
         _, alpha = self._hyper.read(point)
-        base = alpha * self.weights(point)[1]
-        return np.tile(base, (self._n_rows + 1, 1))
+        return equal_rows(alpha, self.weights(point)[1], self._n_rows)
 
     def __call__(self, point, switches, persistences, rng):
         """Draw the block given n and W; returns new values by the name of their variables."""
