@@ -8,7 +8,10 @@ import numpy as np
 from pymc_dshdp.kernels.cache import njit
 from pymc_dshdp.kernels.collapsed_transitions import Persistence, log_own_marginal
 from pymc_dshdp.kernels.elementary import log_rising
+from pymc_dshdp.kernels.finite_mixture import NumberPrior, each_concentration
 from pymc_dshdp.kernels.random import log_beta_draw, softplus
+
+NO_MIXTURE = NumberPrior(np.empty(0), False)
 
 
 class Prior(NamedTuple):
@@ -21,7 +24,10 @@ class Prior(NamedTuple):
     sticks : bool
         Whether beta was made by stick-breaking.
     each : float
-        Dirichlet parameter of each weight where it was not, gamma / L say; 1 where it was.
+        Dirichlet parameter of each weight where it was not, gamma / L say; 1 where it was. That
+        of a finite mixture follows from the number of active states.
+    number : NumberPrior
+        Of a finite mixture, log p(K) up to a constant; without probabilities, all are active.
     """
 
     alpha: float
@@ -29,6 +35,7 @@ class Prior(NamedTuple):
     persistence: Persistence
     sticks: bool
     each: float
+    number: NumberPrior = NO_MIXTURE
 
 
 @njit(cache=True, nogil=True)
@@ -163,32 +170,102 @@ def log_beta_function(x, y):
 
 
 @njit(cache=True, nogil=True)
-def draw_share(rng, log_beta, tables_a, tables_b, a, b, prior):
-    """Draw log weights of a and b: their sum stays, the share ~ Beta(g + tables)."""
-    g = prior.each
-    log_a, log_b = log_beta_draw(rng, g + tables_a, g + tables_b)
+def is_mixture(prior):
+    """Whether the weights are those of a finite mixture."""
+    return prior.number.log_probabilities.shape[0] > 0
+
+
+@njit(cache=True, nogil=True)
+def each_weight(prior, number):
+    """Dirichlet parameter g of each weight, with a number of active states."""
+    if is_mixture(prior):
+        return each_concentration(prior.gamma, number, prior.number.static)
+    return prior.each
+
+
+@njit(cache=True, nogil=True)
+def log_sum_of(log_beta, a, b):
+    """Log (beta_a + beta_b)."""
     top = max(log_beta[a], log_beta[b])
-    log_sum = top + math.log(math.exp(log_beta[a] - top) + math.exp(log_beta[b] - top))
+    return top + math.log(math.exp(log_beta[a] - top) + math.exp(log_beta[b] - top))
+
+
+@njit(cache=True, nogil=True)
+def draw_share(rng, log_beta, tables_a, tables_b, a, b, g):
+    """Draw log weights of a and b: their sum stays, the share ~ Beta(g + tables)."""
+    log_a, log_b = log_beta_draw(rng, g + tables_a, g + tables_b)
+    log_sum = log_sum_of(log_beta, a, b)
     new = log_beta.copy()
     new[a], new[b] = log_sum + log_a, log_sum + log_b
     return new
 
 
 @njit(cache=True, nogil=True)
-def log_weight_ratio(log_beta, tables_a, tables_b, a, b, prior):
-    """Log p(beta | gamma) less the log-density of ``draw_share``, up to a constant.
+def give_to_first(log_beta, a, b):
+    """Log weights with that of b given to a."""
+    new = log_beta.copy()
+    new[a], new[b] = log_sum_of(log_beta, a, b), -np.inf
+    return new
 
-    With Dir(g, ..., g) the powers g - 1 of the prior cancel those of the draw, so that
-    weights that have underflowed to 0 do no harm where there are no tables.
-    """
-    g = prior.each
-    top = max(log_beta[a], log_beta[b])
-    log_sum = top + math.log(math.exp(log_beta[a] - top) + math.exp(log_beta[b] - top))
+
+@njit(cache=True, nogil=True)
+def log_without_share(log_beta, log_sum, tables_a, tables_b, a, b, g):
+    """Less the log-density of the share that ``draw_share`` draws, its powers g - 1 left out."""
     out = log_beta_function(g + tables_a, g + tables_b)
     if tables_a > 0.0:
         out -= tables_a * (log_beta[a] - log_sum)
     if tables_b > 0.0:
         out -= tables_b * (log_beta[b] - log_sum)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def log_weight_ratio(log_beta, tables_a, tables_b, a, b, g, prior):
+    """Log p(beta | gamma) less the log-density of ``draw_share``, up to a constant.
+
+    With Dir(g, ..., g) the powers g - 1 of the prior cancel those of the draw, so that
+    weights that have underflowed to 0 do no harm where there are no tables.
+    """
+    log_sum = log_sum_of(log_beta, a, b)
+    out = log_without_share(log_beta, log_sum, tables_a, tables_b, a, b, g)
     if prior.sticks:
         out += log_stick_density(log_beta, prior.gamma)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def log_activation_ratio(log_beta, active, tables_a, tables_b, a, b, prior):
+    """Return what b being active, beside K others, adds to log(divided / merged).
+
+    With c and d the Dirichlet parameters of K and of K + 1 weights, s = beta_a + beta_b, which is
+    the weight of a where b is not active, and u the share of a in it,
+
+        p(K + 1) (L over K) / [p(K) (L over K + 1)]
+          x Dir(beta of K + 1; d) s / [Dir(beta of K; c) Beta(u; d + tables_a, d + tables_b)]
+
+    where s is the Jacobian of (s, u) -> (beta_a, beta_b). NaN, with which neither direction is
+    accepted, where the weight of another state has underflowed and c is not d.
+
+    Parameters
+    ----------
+    log_beta : ndarray of shape (L,)
+        Of the divided configuration.
+    active : ndarray of bool, shape (L,)
+        What is said of b does not matter.
+    """
+    L, number, others = log_beta.shape[0], 0, 0.0
+    for k in range(L):
+        if active[k] and k != b:
+            number += 1
+            if k != a:
+                others += log_beta[k]
+    c, d = each_weight(prior, number), each_weight(prior, number + 1)
+    log_p, log_sum = prior.number.log_probabilities, log_sum_of(log_beta, a, b)
+    out = log_p[number] - log_p[number - 1] + math.log((number + 1.0) / (L - number))
+    out += math.lgamma((number + 1) * d) - (number + 1) * math.lgamma(d)
+    out -= math.lgamma(number * c) - number * math.lgamma(c)
+    out += (2.0 * d - c) * log_sum
+    out += log_without_share(log_beta, log_sum, tables_a, tables_b, a, b, d)
+    if c != d:
+        out += (d - c) * others if others > -np.inf else np.nan
     return out

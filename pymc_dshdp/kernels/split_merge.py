@@ -11,8 +11,10 @@ with p(z | ...) of ``collapsed_transitions``. A proposal chooses a time i, in st
 * *merge*: a state b with probability s(b | a), that rises with m(a and b together) / m(b); S are
   the times of a and b.
 
-Which states are active, and their number, stay as they are: of a finite mixture the E empty states
-are the active ones, and b is one of them after a merge.
+Of a finite mixture the state of the move is (z, K, active set, beta): b is one of the E = L - K
+states that are not active, and becomes active by the split; a merge makes it inactive, and gives
+its weight to a (``log_activation_ratio`` has the density of K, set and weights). Empty active
+states take no part.
 
 A split divides S in one of two ways, with i in a. By ``prior_division``, of probability q given
 (S, i) and the path outside S: for states alike. Or by a draw of ``division.divide``, of probability
@@ -48,6 +50,10 @@ from pymc_dshdp.kernels.copies import copy_into
 from pymc_dshdp.kernels.pair_density import (
     divided_counts,
     draw_share,
+    each_weight,
+    give_to_first,
+    is_mixture,
+    log_activation_ratio,
     log_pair_transitions,
     log_weight_ratio,
     merged_counts,
@@ -139,27 +145,44 @@ class Weighing(NamedTuple):
         Of the configuration proposed.
     log_beta : ndarray of shape (L,)
         Its weights.
+    active : bool
+        Whether b is active in it.
     """
 
     log_ratio: float
     counts: np.ndarray
     log_beta: np.ndarray
+    active: bool
+
+
+def vacant_states(path, prior):
+    """Find the states that a split can take: the empty ones, of a finite mixture the inactive."""
+    if is_mixture(prior):
+        return np.flatnonzero(~path.active)
+    return np.flatnonzero(np.bincount(path.states, minlength=path.active.size) == 0)
 
 
 @njit(cache=True, nogil=True)
-def _compare(rng, divided, merged, log_beta, split, a, b, prior):
+def _compare(rng, divided, merged, log_beta, active, split, a, b, prior):
     """Draw the weights of the other configuration; (log ratio of divided to merged, they)."""
     tables_a, tables_b = tables_guess(divided, a), tables_guess(divided, b)
     tables_m = tables_guess(merged, a)
-    beta_d = beta_m = log_beta
+    mixture, beta_d, beta_m = is_mixture(prior), log_beta, log_beta
+    number = np.count_nonzero(active) - active[b]
+    g = each_weight(prior, number + 1)
     if split:
-        new = beta_d = draw_share(rng, log_beta, tables_a, tables_b, a, b, prior)
+        new = beta_d = draw_share(rng, log_beta, tables_a, tables_b, a, b, g)
+    elif mixture:
+        new = beta_m = give_to_first(log_beta, a, b)
     else:
-        new = beta_m = draw_share(rng, log_beta, tables_m, 0.0, a, b, prior)
+        new = beta_m = draw_share(rng, log_beta, tables_m, 0.0, a, b, g)
     log_ratio = log_pair_transitions(divided, beta_d, a, b, prior)
     log_ratio -= log_pair_transitions(merged, beta_m, a, b, prior)
-    log_ratio += log_weight_ratio(beta_d, tables_a, tables_b, a, b, prior)
-    log_ratio -= log_weight_ratio(beta_m, tables_m, 0.0, a, b, prior)
+    if mixture:
+        log_ratio += log_activation_ratio(beta_d, active, tables_a, tables_b, a, b, prior)
+    else:
+        log_ratio += log_weight_ratio(beta_d, tables_a, tables_b, a, b, g, prior)
+        log_ratio -= log_weight_ratio(beta_m, tables_m, 0.0, a, b, g, prior)
     return log_ratio, new
 
 
@@ -174,8 +197,11 @@ def weigh(rng, path, prior, proposal):
         merged = path.counts
     else:
         divided, merged = path.counts, merged_counts(path.counts, a, b)
-    log_ratio, log_beta = _compare(rng, divided, merged, path.log_beta, split, a, b, prior)
-    return Weighing(log_ratio, divided if split else merged, log_beta)
+    log_ratio, log_beta = _compare(
+        rng, divided, merged, path.log_beta, path.active, split, a, b, prior
+    )
+    counts = divided if split else merged
+    return Weighing(log_ratio, counts, log_beta, split or not is_mixture(prior))
 
 
 @njit(cache=True, nogil=True)
@@ -184,20 +210,21 @@ def weigh_again(rng, path, prior, proposal):
     _, a, b, times, sides = proposal
     counts = divided_counts(path.states, path.first, path.groups, path.counts, times, sides, a, b)
     tables_a, tables_b = tables_guess(counts, a), tables_guess(counts, b)
-    log_beta = draw_share(rng, path.log_beta, tables_a, tables_b, a, b, prior)
+    g = each_weight(prior, np.count_nonzero(path.active))
+    log_beta = draw_share(rng, path.log_beta, tables_a, tables_b, a, b, g)
     log_ratio = log_pair_transitions(counts, log_beta, a, b, prior)
-    log_ratio += log_weight_ratio(log_beta, tables_a, tables_b, a, b, prior)
+    log_ratio += log_weight_ratio(log_beta, tables_a, tables_b, a, b, g, prior)
     tables_a, tables_b = tables_guess(path.counts, a), tables_guess(path.counts, b)
     log_ratio -= log_pair_transitions(path.counts, path.log_beta, a, b, prior)
-    log_ratio -= log_weight_ratio(path.log_beta, tables_a, tables_b, a, b, prior)
-    return Weighing(log_ratio, counts, log_beta)
+    log_ratio -= log_weight_ratio(path.log_beta, tables_a, tables_b, a, b, g, prior)
+    return Weighing(log_ratio, counts, log_beta, True)
 
 
 @njit(cache=True, nogil=True)
 def merge_ratios(rng, path, prior, states, chosen):
     """Log ratio of merged to divided, as of ``Weighing``, for pairs of states; (K, K).
 
-    ``chosen`` is symmetric, of shape (K, K); -inf where it is False.
+    ``chosen`` is symmetric, of shape (K, K); -inf where it is False, or there is no ratio.
     """
     K = states.shape[0]
     out = np.full((K, K), -np.inf)
@@ -207,8 +234,11 @@ def merge_ratios(rng, path, prior, states, chosen):
                 continue
             a, b = states[x], states[y]
             merged = merged_counts(path.counts, a, b)
-            ratio, _ = _compare(rng, path.counts, merged, path.log_beta, False, a, b, prior)
-            out[x, y] = out[y, x] = -ratio
+            ratio, _ = _compare(
+                rng, path.counts, merged, path.log_beta, path.active, False, a, b, prior
+            )
+            if not math.isnan(ratio):
+                out[x, y] = out[y, x] = -ratio
     return out
 
 
@@ -220,4 +250,4 @@ def accept(path, proposal, weighing):
         path.states[times[x]] = b if split and sides[x] == 1 else a
     copy_into(path.counts, weighing.counts)
     copy_into(path.log_beta, weighing.log_beta)
-    path.active[b] = True  # as it was, but where an improvement while tuning activates it
+    path.active[b] = weighing.active

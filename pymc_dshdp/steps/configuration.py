@@ -8,6 +8,7 @@ from pymc_dshdp.kernels.split_merge import (
     Proposal,
     accept,
     partner_probabilities,
+    vacant_states,
     weigh,
     weigh_again,
 )
@@ -142,7 +143,7 @@ class Configuration:
 
     def empty_states(self):
         """Find the states that a split can take."""
-        return np.flatnonzero((self.visits() == 0) & self.path.active)
+        return vacant_states(self.path, self.prior)
 
     def pair(self, a, b):
         """(slots, times, sides) of the division of two states."""

@@ -30,7 +30,13 @@ import math
 import numpy as np
 from pymc.exceptions import SamplingError
 
-from pymc_dshdp.kernels.split_merge import Proposal, accept, partner_probabilities, weigh
+from pymc_dshdp.kernels.split_merge import (
+    Proposal,
+    accept,
+    partner_probabilities,
+    vacant_states,
+    weigh,
+)
 from pymc_dshdp.likelihood.laplace import LaplaceMarginals
 from pymc_dshdp.likelihood.state_parameters import NoVectors, StateParameters
 from pymc_dshdp.steps.configuration import Configuration
@@ -150,7 +156,7 @@ class _Configuration:
 
     def _split(self, rng, i, level):
         path, a = self.path, self.path.states[i]
-        times, empty = np.flatnonzero(path.states == a), self._empty()
+        times, empty = np.flatnonzero(path.states == a), vacant_states(path, self.prior)
         if len(times) < 2 or empty.size == 0:
             return False
         slots = np.array([a, empty[rng.integers(empty.size)]])
@@ -190,7 +196,8 @@ class _Configuration:
         log_q = PriorDivision(self, rng).log_probability(times, i, slots, sides)
         proposal = Proposal(False, *slots, times, sides)
         weighing = weigh(rng, path, self.prior, proposal)
-        log_ratio = weighing.log_ratio + np.log(s[c]) + np.log(self._empty().size + 1) - log_q
+        n_empty = vacant_states(path, self.prior).size + 1
+        log_ratio = weighing.log_ratio + np.log(s[c]) + np.log(n_empty) - log_q
         near = self._near(a, times, sides)
         log_prior = self._vectors.log_prior(self._vectors.write(self._point, self.theta))
         log_ratio += log_prior[slots[1]] - near.log_density(self.theta[slots[1]]) - gains[c]
@@ -200,11 +207,6 @@ class _Configuration:
         accept(path, proposal, weighing)
         self.theta[slots[1]] = drawn
         return True
-
-    def _empty(self):
-        """Find the states that a split can take."""
-        visits = np.bincount(self.path.states, minlength=len(self.theta))
-        return np.flatnonzero((visits == 0) & self.path.active)
 
     def _partners(self, a):
         """(states that a can be merged with, what their data gain by theta_a)."""

@@ -44,7 +44,8 @@ class PathMoves:
         with np.errstate(divide="ignore"):
             log_beta = log_weights(sticks) if sticks.size else np.log(beta)
         each, active = self._transition.each_concentration(point), self._transition.active(point)
-        prior = Prior(alpha, gamma, self._persistence(point), sticks.size > 0, each)
+        number = self._transition.number_prior
+        prior = Prior(alpha, gamma, self._persistence(point), sticks.size > 0, each, number)
         counts, index = self._paths.counts(point), self._paths.groups[0]
         return Path(states, self.first, index, self.pinned, counts, log_beta, active), prior
 

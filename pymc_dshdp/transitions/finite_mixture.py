@@ -84,21 +84,20 @@ class FiniteMixture:
     model : pymc.Model
     active : ActiveStates variable
     beta : ActiveWeights variable
+
+    Attributes
+    ----------
+    prior : kernels.finite_mixture.NumberPrior
     """
 
     def __init__(self, model, active, beta):
         logs, static = evaluate([unwrap(active.owner.inputs[2]), unwrap(beta.owner.inputs[4])])
-        self._prior = kernels.NumberPrior(np.asarray(logs, "float64"), bool(static))
+        self.prior = kernels.NumberPrior(np.asarray(logs, "float64"), bool(static))
         self._value = model.rvs_to_values[active]
 
     def active(self, point):
         """Which states are active; bool, (L,)."""
         return np.asarray(point[self._value.name]) == 1
-
-    def each(self, point, gamma):
-        """Dirichlet parameter of each active weight."""
-        number = np.count_nonzero(self.active(point))
-        return kernels.each_concentration(gamma, number, self._prior.static)
 
     def values(self, active):
         """Value of the active set by its name."""
@@ -114,9 +113,9 @@ class FiniteMixture:
         gamma : float
         active, beta : ndarrays of shape (L,)
         """
-        static = self._prior.static
+        static = self.prior.static
         number = kernels.draw_number(
-            rng, kernels.log_number_given_tables(tables, gamma, self._prior)
+            rng, kernels.log_number_given_tables(tables, gamma, self.prior)
         )
         if hyperprior.by_slice:
             gamma = hyperprior.slice(

@@ -9,6 +9,7 @@ from pymc_dshdp.graph.readers import Reader, in_values, log_density_function, po
 from pymc_dshdp.graph.walks import depends_on_random_variables, has_op, unwrap
 from pymc_dshdp.kernels import transitions as kernels
 from pymc_dshdp.kernels.labels import renumber
+from pymc_dshdp.kernels.pair_density import NO_MIXTURE
 from pymc_dshdp.kernels.slice import slice_sample
 from pymc_dshdp.transitions.finite_mixture import FiniteMixture
 from pymc_dshdp.transitions.rows import DirichletRows, RowsUpdate
@@ -154,11 +155,16 @@ class WeightedUpdate(RowsUpdate):
         return self._hyper.read(point)
 
     def each_concentration(self, point):
-        """Dirichlet parameter of each weight of an active state; 1 for sticks."""
+        """Dirichlet parameter of each weight; 1 for sticks, NaN where it follows from K."""
         gamma, _ = self._hyper.read(point)
         if self._mixture is not None:
-            return self._mixture.each(point, gamma)
+            return np.nan
         return 1.0 if self.ordered else gamma / self._n_states
+
+    @property
+    def number_prior(self):
+        """Of a finite mixture; without probabilities where there is none."""
+        return NO_MIXTURE if self._mixture is None else self._mixture.prior
 
     def active(self, point):
         """Which states are active, bool, (L,): all, but in a finite mixture."""

@@ -1,6 +1,7 @@
 """Splits and merges against enumeration of all labelled paths."""
 
 import itertools
+import math
 from collections import Counter
 
 import numpy as np
@@ -21,11 +22,10 @@ from pymc_dshdp.kernels.finite_mixture import (
     NumberPrior,
     draw_active_weights,
     draw_number,
-    each_concentration,
     log_number_given_tables,
 )
 from pymc_dshdp.kernels.pair_density import Prior, log_stick_density, log_weights, sticks_of
-from pymc_dshdp.kernels.split_merge import Path, Proposal, weigh_again
+from pymc_dshdp.kernels.split_merge import Path, Proposal, weigh, weigh_again
 from pymc_dshdp.kernels.transitions import (
     TransitionPrior,
     alpha_and_tables,
@@ -166,22 +166,14 @@ def run(rng, batches, rounds, now, lengths, weights):
         switches, _ = split_counts(rng, counts, logit, np.ascontiguousarray(drawn.rows[1:]))
         if weights in ("dynamic", "static"):
             _, tables = alpha_and_tables(rng, switches, prior.alpha, beta, block)
-            draw, each = active_draw(rng, tables, prior.gamma, weights == "static")
+            number = draw_number(rng, log_number_given_tables(tables, GAMMA, prior.number))
+            draw = draw_active_weights(rng, tables, GAMMA, number, weights == "static")
             path.active[:] = draw.active
-            now.prior = prior = prior._replace(each=each)
         else:
             draw = transition_block(rng, switches, prior.gamma, prior.alpha, sticks, beta, block)
         with np.errstate(divide="ignore"):
             path.log_beta[:] = log_weights(draw.sticks_logit) if prior.sticks else np.log(draw.beta)
     return seen, made
-
-
-def active_draw(rng, tables, gamma, static):
-    """Active set and weights given the tables, and the Dirichlet parameter of each weight."""
-    given = NumberPrior(np.log(NUMBER[: len(tables)]), static)
-    number = draw_number(rng, log_number_given_tables(tables, gamma, given))
-    drawn = draw_active_weights(rng, tables, gamma, number, static)
-    return drawn, each_concentration(gamma, number, static)
 
 
 def start(prior, L, lengths, weights, groups=None, pinned=(), states=(0,) * T):
@@ -199,8 +191,11 @@ def start(prior, L, lengths, weights, groups=None, pinned=(), states=(0,) * T):
     marginals = Marginals(family, family.prepare(Y, [], []), full, [])
     even = np.log(np.full(L, 1.0 / L))
     path = Path(states, first, index, known, counts, even, np.ones(L, bool))
-    each = {"sticks": 1.0, "static": GAMMA}.get(weights, GAMMA / L)
+    each = {"sticks": 1.0, "static": np.nan, "dynamic": np.nan}.get(weights, GAMMA / L)
     given = Prior(ALPHA, GAMMA, persistence(prior, R), weights == "sticks", each)
+    if weights in ("dynamic", "static"):
+        number = NumberPrior(np.log(NUMBER[:L]), weights == "static")
+        given = given._replace(number=number)
     return Configuration(marginals, path, given), lengths
 
 
@@ -396,6 +391,49 @@ def test_another_division_has_its_ratio(sticks):
     assert weighing.log_ratio == pytest.approx(expected)
     np.testing.assert_allclose(np.exp(weighing.log_beta).sum(), 1.0)
     np.testing.assert_array_equal(weighing.log_beta[2:], now.path.log_beta[2:])
+
+
+@pytest.mark.parametrize("kind", ["dynamic", "static"])
+@pytest.mark.parametrize("split", [True, False])
+def test_a_state_that_becomes_active_has_its_ratio(kind, split):
+    """Density of path, number, set and weights over that of the share, two less one, by SciPy."""
+    L, lengths, rng = 4, (4, 2), np.random.default_rng(1)
+    two, one = np.array([0, 0, 2, 1, 0, 1]), np.array([0, 0, 2, 0, 0, 0])
+    now, lengths = start("ds", L, lengths, kind, states=one if split else two)
+    begun = np.array([0.7, 0.0, 0.2, 0.1] if split else [0.4, 0.3, 0.2, 0.1])
+    with np.errstate(divide="ignore"):
+        now.path.log_beta[:] = np.log(begun)
+    now.path.active[:] = begun > 0.0
+    times = np.flatnonzero(two != 2)
+    proposal = Proposal(split, 0, 1, times, (two[times] == 1).astype(np.int64))
+    weighing = weigh(rng, now.path, now.prior, proposal)
+    ended = np.exp(weighing.log_beta)
+
+    def each(number):
+        return GAMMA if kind == "static" else GAMMA / number
+
+    def level(states, beta):
+        counts, used = np.zeros((L + 1, L), np.int64), beta[beta > 0.0]
+        path_counts(states, lengths, NO_INDEX, counts)
+        out = log_path_marginal(counts, np.tile(ALPHA * beta, (L + 1, 1)), now.prior.persistence)
+        out += np.log(NUMBER[used.size - 1]) - np.log(math.comb(L, used.size))
+        out += stats.dirichlet.logpdf(used, np.full(used.size, each(used.size)))
+        into = counts * (np.arange(-1, L)[:, None] != np.arange(L))
+        return out, each(used.size) + np.log1p(into).sum(axis=0)[:2]
+
+    (merged, _), (divided, powers) = level(one, ended), level(two, begun)
+    if split:
+        (merged, _), (divided, powers) = level(one, begun), level(two, ended)
+    weights = ended if split else begun
+    total = weights[:2].sum()
+    expected = divided - merged + np.log(total)
+    expected -= stats.beta.logpdf(weights[0] / total, *powers)
+    assert weighing.log_ratio == pytest.approx(expected)
+    assert weighing.active == split and ended.sum() == pytest.approx(1.0)
+    assert (ended[1] > 0.0) == split
+    now.path.log_beta[3] = -np.inf  # the other active weight underflows
+    ratio = weigh(rng, now.path, now.prior, proposal).log_ratio
+    assert np.isnan(ratio) == (kind == "dynamic")
 
 
 def test_sticks_and_their_weights():

@@ -27,6 +27,7 @@ ACTIVE = "tests/statistical/test_finite_mixture_stationary.py::" + (
 EXPLICIT = (
     "tests/kernels/test_explicit_split_merge.py::test_labelled_paths_have_their_probabilities"
 )
+RATIO = "tests/kernels/test_split_merge.py::test_a_state_that_becomes_active_has_its_ratio"
 PERSISTENCE = (
     "tests/test_logistic_persistence.py::test_draws_follow_the_enumerated_law[polya-gamma]"
 )
@@ -115,6 +116,24 @@ MUTATIONS = {
         ),
         ACTIVE,
         6_000,
+    ),
+    "activation-without-jacobian": Mutation(
+        "a split that activates a state without the Jacobian of its share",
+        "kernels/pair_density.py",
+        (("out += (2.0 * d - c) * log_sum", "out += (2.0 * d - c - 1.0) * log_sum"),),
+        RATIO,
+    ),
+    "activation-without-sets": Mutation(
+        "a split that activates a state without the number of active sets",
+        "kernels/pair_density.py",
+        ((" + math.log((number + 1.0) / (L - number))", ""),),
+        RATIO,
+    ),
+    "emptied-stays-active": Mutation(
+        "a merge that leaves the emptied state active, with weight 0",
+        "kernels/split_merge.py",
+        (("log_beta, split or not is_mixture(prior))", "log_beta, True)"),),
+        RATIO,
     ),
     "inactive-weights": Mutation(
         "weights for all states, active or not",
@@ -551,7 +570,7 @@ MUTATIONS = {
     "resplit-forgets-share": Mutation(
         "a resplit without the density of the share that there was",
         "kernels/split_merge.py",
-        (("log_ratio -= log_weight_ratio(path.log_beta, tables_a, tables_b, a, b, prior)",
+        (("log_ratio -= log_weight_ratio(path.log_beta, tables_a, tables_b, a, b, g, prior)",
           "log_ratio -= 0.0"),),
         "tests/kernels/test_split_merge.py::test_another_division_has_its_ratio",
     ),
