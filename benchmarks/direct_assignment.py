@@ -14,6 +14,7 @@ from scipy.stats import norm
 
 import pymc_dshdp as dshdp
 from benchmarks.timing import table
+from pymc_dshdp.kernels.chain import NO_INDEX
 from pymc_dshdp.kernels.counts import empty_counts
 from pymc_dshdp.kernels.direct_assignment import draw_persistences, sweep_states
 from pymc_dshdp.steps.direct_assignment import DSBlockGibbs
@@ -72,7 +73,8 @@ def sweep_seconds(step, point):
     least = np.inf
     for _ in range(50):
         switches, visits = empty_counts(logit.size), np.zeros(logit.size, np.int64)
-        persists = draw_persistences(step.rng, path, lengths, logit, pi_bar, switches, visits)
+        given = step.rng, path, lengths, NO_INDEX, logit, pi_bar, switches, visits
+        persists = draw_persistences(*given)
         emission, grouped = sampler.emissions[0].statistics(point, path)
         start = time.perf_counter()
         sweep_states(
@@ -80,12 +82,14 @@ def sweep_seconds(step, point):
             path,
             persists,
             lengths,
+            NO_INDEX,
             switches,
             visits,
             logit,
             base,
             emission,
             grouped,
+            np.arange(path.size),
         )
         least = min(least, time.perf_counter() - start)
     return least

@@ -386,9 +386,9 @@ def test_persistences_use_the_rows_of_the_point(monkeypatch, model):
     [(point, _)] = run(step, good_point(model), 1)  # rows that differ
     seen = []
 
-    def spy(rng, path, lengths, logit, pi_bar, switches, visits):
+    def spy(rng, path, lengths, index, logit, pi_bar, switches, visits):
         seen.append((logit, pi_bar))
-        return draw_persistences(rng, path, lengths, logit, pi_bar, switches, visits)
+        return draw_persistences(rng, path, lengths, index, logit, pi_bar, switches, visits)
 
     monkeypatch.setattr("pymc_dshdp.steps.direct_assignment.kernels.draw_persistences", spy)
     step.step(point)

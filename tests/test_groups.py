@@ -233,10 +233,124 @@ def test_bad_input(arguments, message):
         declared(**arguments)
 
 
-def test_what_is_not_for_groups_is_refused():
-    model = grouped_model()
-    with pytest.raises(ValueError, match="differ between groups; use WeakLimitFFBS"):
-        dshdp.DSBlockGibbs([model["z"]], model=model)
+NUMBERED = np.array([[0.7, 0.7], [0.2, 0.2]])  # kappa that lets states exchange their numbers
+
+
+@pytest.mark.parametrize(
+    ("weights", "kappa", "known"),
+    [("weak-limit", KAPPA[:, :2], True), ("stick-breaking", NUMBERED, False)],
+)
+def test_direct_assignment_follows_the_enumerated_law(quick, weights, kappa, known):
+    """Of the path, the rows integrated out, and beta of both groups by quadrature.
+
+    Fails if a group's counts are used for the other's, or its tables do not reach beta; and, with
+    means integrated out, if the rows of a group are not renumbered with those of the other.
+    """
+    gamma, alpha, index, starts = 1.5, 2.0, BY_TIME, [0, 4]
+    with pm.Model(coords={"subject": ["a", "b"]}) as model:
+        given = {"gamma": gamma, "alpha": alpha, "kappa": kappa, "weights": weights}
+        prior = dshdp.DSHDP("hmm", n_states=2, groups="subject", **given)
+        z = dshdp.HiddenStates("z", prior, lengths=[4, 2], group=index)
+        mu = pt.as_tensor(MEANS[:2]) if known else pm.Normal("mu", 0.0, 1.5, shape=2)
+        pm.Normal("y", mu[z], 1.0, observed=Y)
+        step = dshdp.DSBlockGibbs([z], pilots=False, split_merge=False, rng=1)
+    step.stop_tuning()
+    point, seen = model.initial_point(), np.zeros(2**T)
+    for _ in range(12_000):
+        point, _ = step.step(point)
+        seen[point["z"] @ 2 ** np.arange(T)] += 1
+    x = (np.arange(2_000) + 0.5) / 2_000
+    own = (1.0, gamma) if weights == "stick-breaking" else (gamma / 2, gamma / 2)
+    mass, beta = stats.beta(*own).pdf(x), np.stack([x, 1.0 - x], axis=-1)
+    law = np.zeros(2**T)
+    for code in range(2**T):
+        path = code // 2 ** np.arange(T) % 2
+        choices = [[False, True] if t not in starts and path[t] == path[t - 1] else [False]
+                   for t in range(T)]  # fmt: skip
+        for w in itertools.product(*choices):
+            n, choice = np.zeros((1 + 2 * G, 2)), 1.0
+            for t in range(T):
+                row = 0 if t in starts else 1 + 2 * index[t] + path[t - 1]
+                n[row, path[t]] += not w[t]
+                if row > 0:
+                    share = kappa[index[t], path[t - 1]]
+                    choice *= share if w[t] else 1.0 - share
+            base = alpha * beta[:, None]
+            logs = special.gammaln(base + n) - special.gammaln(base)
+            totals = special.gammaln(alpha + n.sum(axis=1)) - special.gammaln(alpha)
+            law[code] += choice * (mass @ np.exp(logs.sum(axis=(1, 2)) - totals.sum()))
+        if known:
+            law[code] *= np.exp(stats.norm(MEANS[path], 1.0).logpdf(Y).sum())
+        else:
+            together = np.equal.outer(path, path)
+            covariance = np.eye(T) + 2.25 * together
+            law[code] *= stats.multivariate_normal(np.zeros(T), covariance).pdf(Y)
+    assert_frequencies(seen, law / law.sum())
+
+
+def test_all_that_is_a_states_own_takes_its_new_number(quick):
+    """Fails if rows, kappa or w of a group stay where they were."""
+    with pm.Model() as model:
+        prior = dshdp.DSHDP("hmm", n_states=4, groups=2, weights="stick-breaking")
+        z = dshdp.HiddenStates("z", prior, lengths=[15, 15], group=[0, 1])
+        mu = pm.Normal("mu", 0.0, 3.0, shape=4)
+        pm.Normal("y", mu[z], 1.0, observed=np.zeros(30))
+        [sampler] = dshdp.DSBlockGibbs([z], pilots=False)._priors
+    generator, moved = np.random.default_rng(3), 0
+    for _ in range(20):
+        path = np.repeat(generator.integers(4, size=15), 2)
+        logit = np.arange(8.0).reshape(2, 4)
+        point = {**model.initial_point(), "z": path, "hmm_kappa_logodds__": logit}
+        own = generator.integers(3, size=(2, 4)) * (np.bincount(path, minlength=4) > 8)
+        counts = sampler.paths.counts(point)
+        rows = np.arange(8)
+        persistences = np.minimum(own.ravel(), counts[1 + rows, rows % 4])
+        switches = counts.copy()
+        switches[1 + rows, rows % 4] -= persistences
+        new, after, persisting = sampler._renumber(point, switches, persistences, generator)
+        number = {new["z"][t]: path[t] for t in range(30)}
+        for k, before in number.items():
+            np.testing.assert_array_equal(new["hmm_kappa_logodds__"][:, k], logit[:, before])
+        after[1 + rows, rows % 4] += persisting
+        np.testing.assert_array_equal(after, sampler.paths.counts(new))
+        moved += any(k != before for k, before in number.items())
+    assert moved > 3
+
+
+@pytest.mark.parametrize("kind", PRIORS)
+def test_both_samplers_draw_the_same_posterior(quick, kind):
+    """All hyperparameters, splits and merges among the moves: the same means."""
+    data = np.random.default_rng(5)
+    path = np.repeat([0, 1, 0, 1, 1, 0], 5)
+    y, found = 3.0 * path + data.normal(size=30), []
+    for build in (dshdp.WeakLimitFFBS, dshdp.DSBlockGibbs):
+        with pm.Model() as model:
+            prior = PRIORS[kind]("hmm", n_states=4, groups=2)
+            z = dshdp.HiddenStates("z", prior, lengths=[15, 15], group=[0, 1])
+            mu = pm.Normal("mu", 0.0, 3.0, shape=4)
+            pm.Normal("y", mu[z], 1.0, observed=y)
+            steps = [build([z], pilots=False, rng=1)]
+            if kind == "ds":
+                steps.append(dshdp.GridRhoStep([z], rng=2))
+            if build is dshdp.WeakLimitFFBS:
+                steps.append(dshdp.ConjugateStep([mu], rng=3))
+        for step in steps:
+            step.stop_tuning()
+        point, seen = model.initial_point(), []
+        for _ in range(3_000):
+            for step in steps:
+                point, _ = step.step(point)
+            z, rows = point["z"], point["hmm_pi_bar"]
+            together = z[:, None] == z
+            seen.append([
+                len(np.unique(z)), together.mean(), together[:15, 15:].mean(),
+                point["hmm_gamma_log__"],
+                np.sum(rows[0, z[:14], z[1:15]]), np.sum(rows[1, z[15:29], z[16:]]),
+            ])  # fmt: skip
+        seen = np.array(seen[200:])
+        found.append((seen.mean(axis=0), np.array([monte_carlo_error(x) for x in seen.T])))
+    (one, error), (two, other) = found
+    assert (abs(one - two) < 4.5 * np.hypot(error, other)).all()
 
 
 @pytest.fixture(scope="module")

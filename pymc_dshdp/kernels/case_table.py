@@ -23,6 +23,9 @@ with e = 1 where k = j (the draw of k came from the row that l is drawn from) an
 l = k. In the second case z_t took no draw, so nothing is added to n_jl. A first time point draws
 from row 0, with kappa_0 = 0, and is nobody's copy; a last one has the factors of t alone:
 kappa_j for w_t = 1, k = j, and (1-kappa_j) (a_jk + n_jk) / (a_j. + n_j.) for w_t = 0.
+
+Where the transition to t is that of group g and the one to t + 1 that of group h, row and kappa in
+the factors of w_t are those of g, in the factors of w_{t+1} those of h, and e = d = 0 unless g = h.
 """
 
 import math
@@ -56,6 +59,8 @@ def weigh_cases(
     n,
     before,
     after,
+    row,
+    onward,
     likelihoods,
     weights,
 ):
@@ -69,6 +74,10 @@ def weigh_cases(
         Number of slots in ``active``.
     before, after : int
         States of the neighbours, -1 where there is none.
+    row : int
+        That z_t is drawn from.
+    onward : int
+        Row of state 0 of the group whose transition leads to t + 1, if that is of the sequence.
     likelihoods : ndarray of shape (L + 1,)
         Of z_t in each slot of ``active``, then in an empty slot, up to a common factor.
     weights : ndarray of shape (L + 4,)
@@ -80,7 +89,7 @@ def weigh_cases(
     float
         Sum of the weights.
     """
-    row = before + 1
+    L = active.shape[0]
     into = rows[OUTFLOW, row]
     weights[COPY_COPY] = weights[COPY_DRAW] = weights[DRAW_COPY] = 0.0
     if after < 0:
@@ -91,11 +100,11 @@ def weigh_cases(
         if before >= 0:
             weights[COPY_COPY] = rows[KAPPA, row] * likelihoods[place[before]]
     else:
-        if n == active.shape[0]:  # every slot, in order: the loop without look-ups is faster
+        if n == L:  # every slot, in order: the loop without look-ups is faster
             for k in range(n):
                 weights[DRAW_DRAW + k] = (
                     (into * masses[row, k])
-                    * (rows[OUTFLOW, k + 1] * arrivals[after, k + 1])
+                    * (rows[OUTFLOW, onward + k] * arrivals[after, onward + k])
                     * likelihoods[k]
                 )
         else:
@@ -103,24 +112,27 @@ def weigh_cases(
                 k = active[i]
                 weights[DRAW_DRAW + i] = (
                     (into * masses[row, k])
-                    * (rows[OUTFLOW, k + 1] * arrivals[after, k + 1])
+                    * (rows[OUTFLOW, onward + k] * arrivals[after, onward + k])
                     * likelihoods[i]
                 )
         share = base[0, after] / rows[TOTAL, 0]  # of l in a row without draws
-        weights[NEW] = into * empty_mass[1] * share * likelihoods[n]
+        weights[NEW] = into * empty_mass[1 + (onward - 1) // L] * share * likelihoods[n]
         enter = into * masses[row, after]
-        weights[DRAW_COPY] = enter * rows[KAPPA, after + 1] * likelihoods[place[after]]
+        weights[DRAW_COPY] = enter * rows[KAPPA, onward + after] * likelihoods[place[after]]
         if before >= 0:
             same = 1.0 if before == after else 0.0
             likelihood = likelihoods[place[before]]
-            weights[DRAW_DRAW + place[before]] = (
-                (into * masses[row, before])
-                * (rows[SWITCH, row] * (masses[row, after] + same))
-                / (rows[TOTAL, row] + rows[DEPARTURES, row] + 1.0)
-                * likelihood
-            )
-            weights[COPY_DRAW] = rows[KAPPA, row] * enter * likelihood
-            weights[COPY_COPY] = rows[KAPPA, row] * rows[KAPPA, row] * same * likelihood
+            out = onward + before  # the row that z_{t+1} is drawn from
+            if out == row:
+                weights[DRAW_DRAW + place[before]] = (
+                    (into * masses[row, before])
+                    * (rows[SWITCH, row] * (masses[row, after] + same))
+                    / (rows[TOTAL, row] + rows[DEPARTURES, row] + 1.0)
+                    * likelihood
+                )
+            leave = rows[OUTFLOW, out] * masses[out, after]
+            weights[COPY_DRAW] = rows[KAPPA, row] * leave * likelihood
+            weights[COPY_COPY] = rows[KAPPA, row] * rows[KAPPA, out] * same * likelihood
     total = 0.0
     for i in range(n + DRAW_DRAW):
         total += weights[i]
@@ -134,9 +146,11 @@ def log_case_weights(urns, t, kappa_logit, log_likelihoods, weights):
     The products of small numbers that ``weigh_cases`` may lose to underflow are sums here.
     """
     L = urns.place.shape[0]
-    row = urns.states[t - 1] + 1 if urns.neighbours[t] & HAS_PREVIOUS else 0
+    before = urns.states[t - 1] if urns.neighbours[t] & HAS_PREVIOUS else -1
+    row = urns.first[t] + before if before >= 0 else 0
     has_next = urns.neighbours[t] & HAS_NEXT
     after = urns.states[t + 1] if has_next else -1
+    onward = urns.first[t + 1] if has_next else 1
     log_switch = 0.0 if row == 0 else -softplus(kappa_logit[row - 1])
     log_into = log_switch - math.log(urns.rows[TOTAL, row] + urns.rows[DEPARTURES, row])
     weights[:] = -np.inf
@@ -146,28 +160,30 @@ def log_case_weights(urns, t, kappa_logit, log_likelihoods, weights):
             continue
         w = log_into + math.log(mass) + log_likelihoods[k]
         if has_next:
-            same_row = 1.0 if k == row - 1 else 0.0
-            onward = urns.masses[k + 1, after]
-            onward += same_row if after == k else 0.0
-            if onward > 0.0:
+            out = onward + k
+            same_row = 1.0 if out == row else 0.0
+            mass = urns.masses[out, after] + (same_row if after == k else 0.0)
+            if mass > 0.0:
                 weights[DRAW_DRAW + k] = (
                     w
-                    - softplus(kappa_logit[k])
-                    + math.log(onward)
-                    - math.log(urns.rows[TOTAL, k + 1] + urns.rows[DEPARTURES, k + 1] + same_row)
+                    - softplus(kappa_logit[out - 1])
+                    + math.log(mass)
+                    - math.log(urns.rows[TOTAL, out] + urns.rows[DEPARTURES, out] + same_row)
                 )
             if k == after:
-                weights[DRAW_COPY] = w - softplus(-kappa_logit[k])
+                weights[DRAW_COPY] = w - softplus(-kappa_logit[out - 1])
         else:
             weights[DRAW_DRAW + k] = w
     if row > 0:
-        before = row - 1
-        copy = log_likelihoods[before] - softplus(-kappa_logit[before])
+        copy = log_likelihoods[before] - softplus(-kappa_logit[row - 1])
         if not has_next:
             weights[COPY_COPY] = copy
         else:
-            mass = urns.masses[row, after]
+            out = onward + before
+            mass = urns.masses[out, after]
             if mass > 0.0:
-                weights[COPY_DRAW] = copy + log_into + math.log(mass)
+                total = urns.rows[TOTAL, out] + urns.rows[DEPARTURES, out]
+                leave = math.log(mass) - math.log(total) - softplus(kappa_logit[out - 1])
+                weights[COPY_DRAW] = copy + leave
             if before == after:
-                weights[COPY_COPY] = copy - softplus(-kappa_logit[before])
+                weights[COPY_COPY] = copy - softplus(-kappa_logit[out - 1])

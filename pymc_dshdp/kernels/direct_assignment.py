@@ -44,7 +44,7 @@ class SweepDraw(NamedTuple):
     ----------
     states : ndarray of shape (T,), int64
     persists : ndarray of shape (T,), bool
-    switches : ndarray of shape (L + 1, L), int64
+    switches : ndarray of shape (R + 1, L), int64
         n_jk after the sweep, over all paths of the prior.
     visits : ndarray of shape (L,), int64
     moved, births, deaths : int
@@ -66,7 +66,7 @@ class SweepDraw(NamedTuple):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def draw_persistences(rng, states, lengths, kappa_logit, pi_bar, switches, visits):
+def draw_persistences(rng, states, lengths, index, kappa_logit, pi_bar, switches, visits):
     """Draw w | z, kappa, pi_bar and count what it leaves to the rows.
 
     At z_{t-1} = z_t = j, p(w_t = 1) = kappa_j / (kappa_j + (1 - kappa_j) pi_bar_jj); elsewhere
@@ -77,9 +77,12 @@ def draw_persistences(rng, states, lengths, kappa_logit, pi_bar, switches, visit
     rng : numpy.random.Generator
     states : ndarray of shape (T,), integer
     lengths : ndarray of shape (N,)
-    kappa_logit : ndarray of shape (L,)
-    pi_bar : ndarray of shape (L, L)
-    switches : ndarray of shape (L + 1, L), int64
+    index : ndarray of shape (T,), int64, or (0,)
+        g(t), the group whose transition leads to time t; empty where there is only one.
+    kappa_logit : ndarray of shape (R,)
+    pi_bar : ndarray of shape (R, L)
+        The R = G L rows of the groups, one group after the other.
+    switches : ndarray of shape (R + 1, L), int64
         n_jk, row 0 the sequence starts. Added to in place.
     visits : ndarray of shape (L,), int64
         Added to in place.
@@ -89,10 +92,10 @@ def draw_persistences(rng, states, lengths, kappa_logit, pi_bar, switches, visit
     ndarray of shape (T,), bool
     """
     T = states.shape[0]
-    L = kappa_logit.shape[0]
-    probability = np.empty(L)
-    for j in range(L):
-        probability[j] = copy_probability(kappa_logit[j], pi_bar[j, j])
+    R, L = pi_bar.shape
+    probability = np.empty(R)
+    for r in range(R):
+        probability[r] = copy_probability(kappa_logit[r], pi_bar[r, r % L])
     persists = np.zeros(T, np.bool_)
     t = 0
     for length in lengths:
@@ -102,10 +105,11 @@ def draw_persistences(rng, states, lengths, kappa_logit, pi_bar, switches, visit
         for i in range(t + 1, t + length):
             current = states[i]
             visits[current] += 1
-            if current == previous and rng.random() < probability[current]:
+            row = previous + (L * index[i] if index.shape[0] > 0 else 0)
+            if current == previous and rng.random() < probability[row]:
                 persists[i] = True
             else:
-                switches[previous + 1, current] += 1
+                switches[row + 1, current] += 1
             previous = current
         t += length
     return persists
@@ -156,14 +160,18 @@ def _case_by_logarithms(rng, urns, t, emission, kappa_logit, old, log_likelihood
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def pick_empty(urns, has_next, uniform):
-    """Slot outside ``active`` drawn by a_k, times 1 - kappa_k if z_t has a successor."""
-    target = uniform * urns.empty_mass[1 if has_next else 0]
+def pick_empty(urns, onward, uniform):
+    """Slot outside ``active`` drawn by a_k, times 1 - kappa_k if z_t has a successor.
+
+    ``onward`` is the row of state 0 of the group that leads to it; 0 if there is none.
+    """
+    L = urns.place.shape[0]
+    target = uniform * urns.empty_mass[0 if onward == 0 else 1 + (onward - 1) // L]
     cumulative = 0.0
     chosen = -1
-    for k in range(urns.place.shape[0]):
+    for k in range(L):
         if urns.place[k] < 0:
-            weight = urns.base[0, k] * (urns.rows[SWITCH, k + 1] if has_next else 1.0)
+            weight = urns.base[0, k] * (urns.rows[SWITCH, onward + k] if onward > 0 else 1.0)
             if weight > 0.0:
                 chosen = k
                 cumulative += weight
@@ -178,6 +186,7 @@ def sweep_states(
     states,
     persists,
     lengths,
+    index,
     switches,
     visits,
     kappa_logit,
@@ -195,12 +204,14 @@ def sweep_states(
     persists : ndarray of shape (T,), bool
     lengths : ndarray of shape (N,)
         Sequence lengths, which sum to T.
-    switches : ndarray of shape (L + 1, L), int64
+    index : ndarray of shape (T,), int64, or (0,)
+        See ``draw_persistences``.
+    switches : ndarray of shape (R + 1, L), int64
         n_jk over all paths of the prior, these and others.
     visits : ndarray of shape (L,), int64
         Time points in each state, over all paths of the prior.
-    kappa_logit : ndarray of shape (L,)
-    base : ndarray of shape (L + 1, L)
+    kappa_logit : ndarray of shape (R,)
+    base : ndarray of shape (R + 1, L)
         Dirichlet parameters of pi_init and of each row, alpha beta for instance.
     emission : NamedTuple
         One of the kinds of ``kernels.predictive``, with ``states`` included. Its sums are kept
@@ -217,8 +228,9 @@ def sweep_states(
     SweepDraw
     """
     L = base.shape[1]
-    urns = fill_urns(states, persists, lengths, switches, visits, kappa_logit, base, grouped)
+    urns = fill_urns(states, persists, lengths, index, switches, visits, kappa_logit, base, grouped)
     states, persists, neighbours = urns.states, urns.persists, urns.neighbours
+    first = urns.first
     counts, masses, arrivals, rows = urns.counts, urns.masses, urns.arrivals, urns.rows
     visits, empty_mass = urns.visits, urns.empty_mass
     active, place, size = urns.active, urns.place, urns.size
@@ -229,8 +241,10 @@ def sweep_states(
     for t in free:
         before = states[t - 1] if neighbours[t] & HAS_PREVIOUS else -1
         after = states[t + 1] if neighbours[t] & HAS_NEXT else -1
+        row = first[t] + before if before >= 0 else 0
+        onward = first[t + 1] if after >= 0 else 0
         old = states[t]
-        add_time(states, persists, neighbours, counts, base, masses, arrivals, rows, t, -1.0)
+        add_time(states, persists, neighbours, first, counts, base, masses, arrivals, rows, t, -1.0)
         visits[old] -= 1
         if grouped and visits[old] == 0:
             close_slot(urns, old)
@@ -256,6 +270,8 @@ def sweep_states(
             n,
             before,
             after,
+            row,
+            onward,
             likelihoods,
             weights,
         )
@@ -265,7 +281,7 @@ def sweep_states(
             if case >= DRAW_DRAW:
                 k = active[case - DRAW_DRAW]
             elif case == NEW:
-                k = pick_empty(urns, after >= 0, rng.random())
+                k = pick_empty(urns, onward, rng.random())
         else:  # also NaN
             case = _case_by_logarithms(
                 rng, urns, t, emission, kappa_logit, old, likelihoods, weights
@@ -293,11 +309,11 @@ def sweep_states(
         visits[k] += 1
         if place[k] < 0:
             open_slot(urns, k)
-        add_time(states, persists, neighbours, counts, base, masses, arrivals, rows, t, 1.0)
+        add_time(states, persists, neighbours, first, counts, base, masses, arrivals, rows, t, 1.0)
         include(emission, t, k)
 
-    final = np.empty((L + 1, L), np.int64)
-    for r in range(L + 1):
+    final = np.empty(counts.shape, np.int64)
+    for r in range(counts.shape[0]):
         for k in range(L):
             final[r, k] = np.int64(counts[r, k])
     return SweepDraw(states, persists, final, visits, moved, births, deaths, impossible)

@@ -1,8 +1,9 @@
 """Urns of a path: the draws from each row, kept while time points are taken out and put back.
 
-Rows are numbered 0 for the sequence starts and j + 1 for state j. ``rows[OUTFLOW]`` saves a
-division for every candidate of every time point. The functions on bare arrays are what the sweep
-uses: a tuple of arrays is slow to take apart at each time point.
+Rows are numbered 0 for the sequence starts and 1 + g L + j for state j of group g, which makes
+R = G L beside the first. ``rows[OUTFLOW]`` saves a division for every candidate of every time
+point. The functions on bare arrays are what the sweep uses: a tuple of arrays is slow to take apart
+at each time point.
 """
 
 from typing import NamedTuple
@@ -28,11 +29,13 @@ class Urns(NamedTuple):
         w; False at the first time point of a sequence.
     neighbours : ndarray of shape (T,), int8
         Whether t has a predecessor (1) and a successor (2) in its sequence.
-    counts, base : ndarray of shape (L + 1, L)
+    first : ndarray of shape (T,), int64
+        Row of state 0 of the group whose transition leads to t.
+    counts, base : ndarray of shape (R + 1, L)
         n_jk and a_jk, the Dirichlet parameters of the rows; entries of a may be exactly 0.
-    masses, arrivals : ndarray of shape (L + 1, L) and (L, L + 1)
+    masses, arrivals : ndarray of shape (R + 1, L) and (L, R + 1)
         a_jk + n_jk and its transpose, formed from whole counts so that rounding never adds up.
-    rows : ndarray of shape (5, L + 1)
+    rows : ndarray of shape (5, R + 1)
         n_j., (1 - kappa_j) / (a_j. + n_j.), kappa_j, 1 - kappa_j and a_j.; kappa is 0 for the
         starts.
     visits : ndarray of shape (L,), int64
@@ -42,14 +45,15 @@ class Urns(NamedTuple):
         and where each slot stands among them (-1: nowhere). The others are empty and are weighed
         together.
     size : ndarray of shape (1,), int64
-    empty_mass : ndarray of shape (2,)
-        sum of a_k, and of a_k (1 - kappa_k), over the slots not in ``active``; all rows have the
-        same a where there are such.
+    empty_mass : ndarray of shape (1 + G,)
+        sum of a_k, and of a_k (1 - kappa_gk) for each group, over the slots not in ``active``; all
+        rows have the same a where there are such.
     """
 
     states: np.ndarray
     persists: np.ndarray
     neighbours: np.ndarray
+    first: np.ndarray
     counts: np.ndarray
     base: np.ndarray
     masses: np.ndarray
@@ -63,10 +67,13 @@ class Urns(NamedTuple):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def fill_urns(states, persists, lengths, switches, visits, kappa_logit, base, grouped):
+def fill_urns(states, persists, lengths, index, switches, visits, kappa_logit, base, grouped):
     """Build ``Urns`` from copies of the arrays; for the parameters see ``sweep_states``."""
     T = states.shape[0]
-    L = base.shape[1]
+    R, L = base.shape[0] - 1, base.shape[1]
+    first = np.ones(T, np.int64)
+    for i in range(index.shape[0]):
+        first[i] += L * index[i]
     neighbours = np.zeros(T, np.int8)
     t = 0
     for length in lengths:
@@ -76,11 +83,11 @@ def fill_urns(states, persists, lengths, switches, visits, kappa_logit, base, gr
             if i < t + length - 1:
                 neighbours[i] |= HAS_NEXT
         t += length
-    counts = np.empty((L + 1, L))
-    masses = np.empty((L + 1, L))
-    arrivals = np.empty((L, L + 1))
-    rows = np.zeros((5, L + 1))
-    for r in range(L + 1):
+    counts = np.empty((R + 1, L))
+    masses = np.empty((R + 1, L))
+    arrivals = np.empty((L, R + 1))
+    rows = np.zeros((5, R + 1))
+    for r in range(R + 1):
         for k in range(L):
             counts[r, k] = switches[r, k]
             masses[r, k] = arrivals[k, r] = base[r, k] + counts[r, k]
@@ -101,6 +108,7 @@ def fill_urns(states, persists, lengths, switches, visits, kappa_logit, base, gr
         states.astype(np.int64),
         persists.copy(),
         neighbours,
+        first,
         counts,
         base,
         masses,
@@ -110,7 +118,7 @@ def fill_urns(states, persists, lengths, switches, visits, kappa_logit, base, gr
         active,
         place,
         np.full(1, n),
-        np.zeros(2),
+        np.zeros(1 + R // L),
     )
     _weigh_empty(urns)
     return urns
@@ -119,14 +127,13 @@ def fill_urns(states, persists, lengths, switches, visits, kappa_logit, base, gr
 @njit(cache=True, nogil=True, error_model="numpy")
 def _weigh_empty(urns):
     """Sum the weights of the slots outside ``active`` afresh, so that rounding never adds up."""
-    all_mass = 0.0
-    switch_mass = 0.0
-    for k in range(urns.place.shape[0]):
+    L = urns.place.shape[0]
+    urns.empty_mass[:] = 0.0
+    for k in range(L):
         if urns.place[k] < 0:
-            all_mass += urns.base[0, k]
-            switch_mass += urns.base[0, k] * urns.rows[SWITCH, k + 1]
-    urns.empty_mass[0] = all_mass
-    urns.empty_mass[1] = switch_mass
+            urns.empty_mass[0] += urns.base[0, k]
+            for g in range(urns.empty_mass.shape[0] - 1):
+                urns.empty_mass[1 + g] += urns.base[0, k] * urns.rows[SWITCH, 1 + g * L + k]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -164,10 +171,11 @@ def add_draw(counts, base, masses, arrivals, rows, row, k, change):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def add_time(states, persists, neighbours, counts, base, masses, arrivals, rows, t, change):
+def add_time(states, persists, neighbours, first, counts, base, masses, arrivals, rows, t, change):
     """Add ``change`` times the draws that involve z_t: its own, and that of its successor."""
     if not persists[t]:
-        row = states[t - 1] + 1 if neighbours[t] & HAS_PREVIOUS else 0
+        row = first[t] + states[t - 1] if neighbours[t] & HAS_PREVIOUS else 0
         add_draw(counts, base, masses, arrivals, rows, row, states[t], change)
     if neighbours[t] & HAS_NEXT and not persists[t + 1]:
-        add_draw(counts, base, masses, arrivals, rows, states[t] + 1, states[t + 1], change)
+        row = first[t + 1] + states[t]
+        add_draw(counts, base, masses, arrivals, rows, row, states[t + 1], change)

@@ -34,11 +34,6 @@ class _DirectSampler(PriorSampler):
                 f"{step}: the self-persistence kappa of {prior.label!r} varies with time; "
                 "use WeakLimitFFBS"
             )
-        if prior.grouped:
-            raise ValueError(
-                f"{step}: the transitions of {prior.label!r} differ between groups; use "
-                "WeakLimitFFBS"
-            )
         if not prior.collapses:
             raise ValueError(
                 f"{step}: the transition matrices of {prior.label!r} are given as they are, and do "
@@ -77,14 +72,18 @@ class _DirectSampler(PriorSampler):
         self.paths.check(point)
         logit, pi_bar = self.transition.persistence_and_rows(point)
         base = self.transition.row_concentrations(point)
-        switches = empty_counts(self.n_states)
-        visits = np.zeros(self.n_states, np.int64)
+        L = self.n_states
+        switches, visits = empty_counts(L, len(logit) // L), np.zeros(L, np.int64)
+        groups = self.paths.groups
         persists = [
-            kernels.draw_persistences(rng, np.ravel(path), lengths, logit, pi_bar, switches, visits)
-            for path, lengths in self.paths.paths(point)
+            kernels.draw_persistences(
+                rng, np.ravel(path), lengths, index, logit, pi_bar, switches, visits
+            )
+            for (path, lengths), index in zip(self.paths.paths(point), groups, strict=True)
         ]
         changes = np.zeros(3, np.int64)
-        alike = self._kappa is not None or np.all(logit == logit[0])
+        by_group = logit.reshape(-1, L)
+        alike = self._kappa is not None or np.all(by_group == by_group[:, :1])
         for i, (value, path) in enumerate(zip(self.paths.values, self._paths(point), strict=True)):
             statistics, grouped = self.emissions[i].statistics(point, path)
             alike &= grouped
@@ -93,6 +92,7 @@ class _DirectSampler(PriorSampler):
                 path,
                 persists[i],
                 self.paths.lengths[i],
+                groups[i],
                 switches,
                 visits,
                 logit,
@@ -108,7 +108,8 @@ class _DirectSampler(PriorSampler):
             changes += draw.moved, draw.births, draw.deaths
             states = draw.states.astype(value.dtype).reshape(point[value.name].shape)
             point = {**point, value.name: states}  # the next path may share its likelihood
-        persistences = (self.paths.counts(point) - switches)[1:].diagonal()
+        rows = np.arange(len(logit))
+        persistences = (self.paths.counts(point) - switches)[1 + rows, rows % L]
         if alike and self.transition.ordered and not self._numbered:
             point, switches, persistences = self._renumber(point, switches, persistences, rng)
         new = self.transition(point, switches, persistences, rng)
@@ -121,9 +122,10 @@ class _DirectSampler(PriorSampler):
         for value in self.paths.values:
             new[value.name] = number[point[value.name]].astype(value.dtype)
         if self._kappa is not None:
-            new[self._kappa.name] = point[self._kappa.name][order]
-        rows = np.concatenate([[0], order + 1])
-        return {**point, **new}, switches[np.ix_(rows, order)], persistences[order]
+            new[self._kappa.name] = point[self._kappa.name][..., order]
+        rows = np.arange(len(persistences)).reshape(-1, self.n_states)[:, order].ravel()
+        switches = switches[np.ix_(np.append(0, 1 + rows), order)]
+        return {**point, **new}, switches, persistences[rows]
 
     def redraw(self, point, rng):
         """Draw the collapsed parameters given the states."""

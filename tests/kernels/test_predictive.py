@@ -12,6 +12,7 @@ from pymc_dshdp.emissions.mvnormal import _collapsed_mean
 from pymc_dshdp.kernels import predictive_continuous as continuous
 from pymc_dshdp.kernels import predictive_counts as counts
 from pymc_dshdp.kernels import predictive_gaussian as gaussian
+from pymc_dshdp.kernels.chain import NO_INDEX
 from pymc_dshdp.kernels.direct_assignment import draw_persistences, sweep_states
 from pymc_dshdp.kernels.predictive import exclude, include, include_path, log_predictive
 
@@ -221,9 +222,21 @@ def test_sums_do_not_drift(name):
     pi_bar, every = np.full((L, L), 0.25), np.arange(T)
     for _ in range(10_000):
         switches, visits = np.zeros((L + 1, L), np.int64), np.zeros(L, np.int64)
-        persists = draw_persistences(rng, states, lengths, logit, pi_bar, switches, visits)
+        given = rng, states, lengths, NO_INDEX, logit, pi_bar, switches, visits
+        persists = draw_persistences(*given)
         draw = sweep_states(
-            rng, states, persists, lengths, switches, visits, logit, base, emission, True, every
+            rng,
+            states,
+            persists,
+            lengths,
+            NO_INDEX,
+            switches,
+            visits,
+            logit,
+            base,
+            emission,
+            True,
+            every,
         )
         states = draw.states
     fresh = build(y, *made)

@@ -376,6 +376,12 @@ MUTATIONS = {
         "tests/kernels/test_indexed.py::test_draws_follow_the_enumerated_posterior",
         4000,
     ),
+    "group-factor-of-another-row": Mutation(
+        "the factor of the switches of a row without how many leave it",
+        "kernels/alike_rows.py",
+        (("leaving[leaves : leaves + stays + 1]", "leaving[: stays + 1]"),),
+        "tests/kernels/test_alike_rows.py::test_factors_are_those_of_each_row",
+    ),
     "group-split-counts": Mutation(
         "a split whose transitions are all counted for the first group",
         "kernels/pair_density.py",
@@ -411,9 +417,21 @@ MUTATIONS = {
     "plus-one": Mutation(
         "one added to n_jl where w_t = 1 and w_{t+1} = 0, as in the authors' scripts",
         "kernels/case_table.py",
-        (("weights[COPY_DRAW] = rows[KAPPA, row] * enter * likelihood",
-          "weights[COPY_DRAW] = rows[KAPPA, row] * (enter + into) * likelihood"),),
+        (("weights[COPY_DRAW] = rows[KAPPA, row] * leave * likelihood",
+          "weights[COPY_DRAW] = rows[KAPPA, row] * (leave + rows[OUTFLOW, out]) * likelihood"),),
         ENUMERATION,
+    ),
+    "group-of-the-time-before": Mutation(
+        "the draw of the next state from the row of the group that leads to this one",
+        "kernels/case_table.py",
+        (("leave = rows[OUTFLOW, out] * masses[out, after]", "leave = enter"),),
+        ENUMERATION,
+    ),
+    "group-keeps-numbers": Mutation(
+        "rows of the groups left as they are where states take new numbers along the sticks",
+        "steps/direct_assignment.py",
+        (("np.append(0, 1 + rows)", "np.arange(1 + len(rows))"),),
+        "tests/test_groups.py::test_all_that_is_a_states_own_takes_its_new_number",
     ),
     "last-has-successor": Mutation(
         "the last time point of a sequence weighed as if it had a successor",

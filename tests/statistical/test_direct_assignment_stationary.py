@@ -9,6 +9,7 @@ from numba import njit
 from scipy.special import gammaln
 from scipy.stats import multivariate_normal, norm
 
+from pymc_dshdp.kernels.chain import NO_INDEX
 from pymc_dshdp.kernels.direct_assignment import draw_persistences, sweep_states
 from pymc_dshdp.kernels.predictive import Table, include_path
 from pymc_dshdp.kernels.predictive_continuous import normal_mean
@@ -23,7 +24,8 @@ L = 3
 LENGTHS = np.array([4, 1, 1])
 T = 6
 LOGIT = np.array([0.4, -0.9, 1.3])
-KAPPA = 1.0 / (1.0 + np.exp(-LOGIT))
+LOGITS = np.append(LOGIT, [-1.2, 0.7, 0.1])  # of two groups
+INDEX = np.array([0, 1, 0, 0, 1, 1])  # who leads to each time
 ALPHA = 1.7
 BETA = np.array([0.5, 0.2, 0.3])
 Y = np.array([0.3, 1.1, 0.9, -0.2, 1.4, 0.1])
@@ -32,30 +34,34 @@ BATCHES = 50
 
 
 @njit
-def run(rng, sweeps, states, lengths, logit, alpha, beta, gamma, sticks, emission, grouped):
+def run(rng, sweeps, states, lengths, index, logit, alpha, beta, gamma, sticks, emission, grouped):
     """Frequencies of labelled paths, and of the patterns of w, by batch.
 
     Beta (and v) are drawn too where gamma > 0. The first rows, with no mass on the diagonal, are
     forgotten at once where rows are redrawn.
     """
-    n_states = beta.shape[0]
+    n_states, n_rows = beta.shape[0], logit.shape[0]
     paths = np.zeros((BATCHES, n_states ** states.shape[0]))
     patterns = np.zeros((BATCHES, 2 ** states.shape[0]))
-    pi_bar = (1.0 - np.eye(n_states)) / (n_states - 1)
+    pi_bar = np.empty((n_rows, n_states))
+    for r in range(n_rows):
+        for k in range(n_states):
+            pi_bar[r, k] = 0.0 if k == r % n_states else 1.0 / (n_states - 1)
     prior = TransitionPrior(0.0, 1.0, 0.0, 1.0)
     for i in range(sweeps):
-        switches = np.zeros((n_states + 1, n_states), np.int64)
+        switches = np.zeros((n_rows + 1, n_states), np.int64)
         visits = np.zeros(n_states, np.int64)
-        persists = draw_persistences(rng, states, lengths, logit, pi_bar, switches, visits)
+        persists = draw_persistences(rng, states, lengths, index, logit, pi_bar, switches, visits)
         draw = sweep_states(
             rng,
             states,
             persists,
             lengths,
+            index,
             switches,
             visits,
             logit,
-            alpha * beta * np.ones((n_states + 1, 1)),
+            alpha * beta * np.ones((n_rows + 1, 1)),
             emission,
             grouped,
             np.arange(states.shape[0]),
@@ -65,8 +71,8 @@ def run(rng, sweeps, states, lengths, logit, alpha, beta, gamma, sticks, emissio
             block = transition_block(rng, draw.switches, gamma, alpha, sticks, beta, prior)
             beta, sticks, pi_bar = block.beta, block.sticks_logit, block.rows[1:].copy()
         else:
-            for j in range(n_states):
-                dirichlet_draw(rng, alpha * beta + draw.switches[j + 1], pi_bar[j])
+            for r in range(n_rows):
+                dirichlet_draw(rng, alpha * beta + draw.switches[r + 1], pi_bar[r])
         path = pattern = 0
         for t in range(states.shape[0]):
             path = path * n_states + states[t]
@@ -76,24 +82,25 @@ def run(rng, sweeps, states, lengths, logit, alpha, beta, gamma, sticks, emissio
     return paths / (sweeps // BATCHES), patterns / (sweeps // BATCHES)
 
 
-def configurations():
+def configurations(logit, index):
     """(numbers of z and w, z, log p(w | z, kappa), n) of every possible configuration."""
-    starts = np.cumsum([0, *LENGTHS])[:-1]
+    starts, kappa = np.cumsum([0, *LENGTHS])[:-1], 1.0 / (1.0 + np.exp(-logit))
     for code, states in enumerate(itertools.product(range(L), repeat=T)):
         free = [t for t in range(T) if t not in starts and states[t] == states[t - 1]]
         for bits in itertools.product((False, True), repeat=len(free)):
             copies = dict(zip(free, bits, strict=True))
             pattern = sum(2 ** (T - 1 - t) for t in free if copies[t])
-            counts = np.zeros((L + 1, L))
+            counts = np.zeros((len(logit) + 1, L))
             total = 0.0
             for t in range(T):
+                row = states[t - 1] + (L * index[t] if index.size else 0)
                 if t in starts:
                     counts[0, states[t]] += 1
                 elif copies.get(t, False):
-                    total += math.log(KAPPA[states[t - 1]])
+                    total += math.log(kappa[row])
                 else:
-                    total += math.log1p(-KAPPA[states[t - 1]])
-                    counts[states[t - 1] + 1, states[t]] += 1
+                    total += math.log1p(-kappa[row])
+                    counts[row + 1, states[t]] += 1
             yield code, pattern, np.array(states), total, counts
 
 
@@ -126,12 +133,12 @@ def log_evidence(states, emission):
     return total
 
 
-def enumerate_paths(weights, emission):
+def enumerate_paths(weights, emission, logit, index):
     beta, probability = weight_nodes(weights)
     base = ALPHA * beta
     out, patterns = np.zeros(L**T), np.zeros(2**T)
     evidence = {}
-    for code, pattern, states, persistence, counts in configurations():
+    for code, pattern, states, persistence, counts in configurations(logit, index):
         if code not in evidence:
             evidence[code] = math.exp(log_evidence(states, emission))
         rising = (gammaln(base[:, None] + counts) - gammaln(base[:, None])).sum(axis=(1, 2))
@@ -143,18 +150,24 @@ def enumerate_paths(weights, emission):
 
 
 @pytest.mark.parametrize(
-    ("emission", "weights"),
+    ("emission", "weights", "groups"),
     [
-        pytest.param("table", "fixed", marks=pytest.mark.slow),
-        ("table", "weak-limit"),
-        ("table", "stick-breaking"),
-        ("collapsed", "fixed"),
-        ("collapsed", "weak-limit"),
-        ("collapsed", "stick-breaking"),
+        pytest.param("table", "fixed", 1, marks=pytest.mark.slow),
+        ("table", "weak-limit", 1),
+        ("table", "stick-breaking", 1),
+        ("collapsed", "fixed", 1),
+        ("collapsed", "weak-limit", 1),
+        ("collapsed", "stick-breaking", 1),
+        ("table", "weak-limit", 2),
+        ("collapsed", "stick-breaking", 2),
     ],
 )
-def test_stationary_frequencies_of_labelled_paths(emission, weights):
-    """Fails where one w is forgotten in n^{-t}, a transition crosses sequences, or pi_bar stays."""
+def test_stationary_frequencies_of_labelled_paths(emission, weights, groups):
+    """Fails where one w is forgotten in n^{-t}, a transition crosses sequences, or pi_bar stays.
+
+    And where the counts of a group are used for the other, or its tables left out of beta.
+    """
+    logit, index = (LOGIT, NO_INDEX) if groups == 1 else (LOGITS, INDEX)
     gamma = {"fixed": 0.0, "weak-limit": 3.0, "stick-breaking": 2.0}[weights]
     sticks = np.zeros(2) if weights == "stick-breaking" else np.empty(0)
     beta = stick_breaking_weights(sticks) if sticks.size else BETA
@@ -167,8 +180,10 @@ def test_stationary_frequencies_of_labelled_paths(emission, weights):
         include_path(sums, states)
     rng = np.random.default_rng(11)
     sweeps = 300_000
-    found = run(rng, sweeps, states, LENGTHS, LOGIT, ALPHA, beta, gamma, sticks, sums, grouped)
-    for frequencies, expected in zip(found, enumerate_paths(weights, emission), strict=True):
+    given = logit, ALPHA, beta, gamma, sticks, sums, grouped
+    found = run(rng, sweeps, states, LENGTHS, index, *given)
+    enumerated = enumerate_paths(weights, emission, logit, index)
+    for frequencies, expected in zip(found, enumerated, strict=True):
         error = frequencies.std(axis=0, ddof=1) / math.sqrt(BATCHES)
         common = expected > 2e-4
         assert expected[common].sum() > 0.97
