@@ -143,6 +143,11 @@ BESIDE = [
     Combination("ds", "weak-limit", "ffbs", "poisson", "missing", groups=2),
     Combination("sticky", "stick-breaking", "ffbs", "normal-mean", "ragged", groups=2),
     Combination("hdp", "finite-mixture", "ffbs", "exponential", "ragged", groups=2),
+    Combination("ds", "weak-limit", "direct-collapsed", "exponential", "ragged", groups=2),
+    Combination("ds", "stick-breaking", "direct-collapsed", "poisson", "ragged", groups=2),
+    Combination("sticky", "weak-limit", "direct-kept", "normal-mean", "ragged", groups=2),
+    Combination("hdp", "weak-limit", "ffbs", "exponential", "ragged", groups=2),
+    Combination("hdp", "stick-breaking", "direct-collapsed", "poisson", "ragged", groups=2),
     Combination("ds", "weak-limit", "ffbs", "poisson", "ragged", covariates=True),
     Combination("fixed", "given", "ffbs", "normal-mean", "one", covariates=True),
     Combination("ds", "stick-breaking", "ffbs", "exponential", "missing", covariates=True),
@@ -189,6 +194,12 @@ CALIBRATED = [
     Combination("fixed", "given", "ffbs", "normal-wishart", "one"),
     Combination("ds", "finite-mixture", "ffbs", "poisson", "ragged"),
     Combination("ds", "weak-limit", "ffbs", "poisson", "ragged", covariates=True),
+    Combination("ds", "weak-limit", "ffbs", "poisson", "missing", groups=2),
+    Combination("ds", "stick-breaking", "direct-collapsed", "poisson", "ragged", groups=2),
+    Combination("sticky", "weak-limit", "direct-kept", "normal-mean", "ragged", groups=2),
+    Combination("sticky", "stick-breaking", "ffbs", "normal-mean", "ragged", groups=2),
+    Combination("hdp", "weak-limit", "ffbs", "exponential", "ragged", groups=2),
+    Combination("hdp", "stick-breaking", "direct-collapsed", "poisson", "ragged", groups=2),
 ]
 """Those under simulation-based calibration."""
 

@@ -46,5 +46,7 @@ def test_selections_have_every_prior_sampler_and_layout(chosen):
         "normal-scale",
     }
     assert set(SUBSET_CALIBRATED) <= set(CALIBRATED)
-    assert len(CALIBRATED) == 14
+    assert len(CALIBRATED) == 20
+    grouped = {(c.prior, c.weights) for c in CALIBRATED if c.groups > 1}
+    assert grouped == set(itertools.product(PRIORS[:3], WEIGHTS[:2]))
     assert {c.weights for c in BESIDE if not c.refine} == {"weak-limit", "stick-breaking"}
