@@ -182,19 +182,92 @@ def test_a_matrix_of_the_user_feeds_back():
 
 OTHERWISE = {
     "at the same time": lambda y: y,
-    "two times before": lambda y: pt.concatenate([y[:2], y[:-2]]),
-    "two of them": lambda y: before(y) + before(before(y)),
     "all before": lambda y: before(pt.cumsum(y)),
     "standardised by all": lambda y: before(y - y.mean()),
+    "one after": lambda y: pt.concatenate([y[1:], y[:1]]),
+    "once long before": lambda y: pt.concatenate([before(y)[:-1], y[:1]]),
+    "too far before": lambda y: pt.concatenate([y[:17], y[:-17]]),
 }
 
 
 @pytest.mark.parametrize("what", OTHERWISE)
-def test_observations_of_other_times_are_refused(what):
-    draws = result(1, np.zeros(7, int), p=SUCCESS, hmm_kappa_coef=C[:, :2])
-    model = binary(np.array([0, 1, 1, 0, 1, 0, 0]), shift=OTHERWISE[what])
-    with pytest.raises(ValueError, match=r"depend on 'data'.* of other times than the one before"):
+@pytest.mark.parametrize("length", [7, 40])
+def test_observations_of_other_times_are_refused(what, length):
+    """Fails if a window as long as the data is taken for a proof."""
+    draws = result(1, np.zeros(length, int), p=SUCCESS, hmm_kappa_coef=C[:, :2])
+    model = binary(np.arange(length) % 2, shift=OTHERWISE[what])
+    with pytest.raises(ValueError, match=r"depend on 'data'.* of other times than up to 16 before"):
         dshdp.forecast(draws, model=model, horizon=2)
+
+
+def two_before(y):
+    """The sum of the last observation and twice the one before that; zeros before the first."""
+    zeros = pt.zeros_like(y[..., :2])
+    past = pt.concatenate([zeros, y], axis=-1)
+    return past[..., 1:-1] + 2.0 * past[..., :-2]
+
+
+def one_two_before(y):
+    """The observation of two times before alone."""
+    return pt.concatenate([y[..., :2], y[..., :-2]], axis=-1)
+
+
+def law_of_two(beginning, combine, n=3):
+    """All of (z_1, y_1, ..., z_n, y_n) after some (z, y), if any, and their law."""
+    paths = np.array(list(itertools.product(range(2), repeat=2 * n)))
+    law = np.ones(len(paths))
+    for i, path in enumerate(paths):
+        seen = [0, 0, *(y for _, y in beginning)]
+        state = beginning[-1][0] if beginning else None
+        for k, new in path.reshape(n, 2):
+            if state is None:
+                law[i] *= INITIAL[k]
+            else:
+                kappa = expit(C[state, :2] @ [1.0, combine(seen[-1], seen[-2])])
+                law[i] *= kappa * (state == k) + (1.0 - kappa) * ROWS[state, k]
+            law[i] *= SUCCESS[k] if new else 1.0 - SUCCESS[k]
+            state = k
+            seen.append(new)
+    return paths, law
+
+
+@pytest.mark.parametrize("layout", ["batch", "lengths"])
+@pytest.mark.parametrize("shift", [two_before, one_two_before])
+def test_observations_of_two_times_feed_back(shift, layout):
+    """Fails if they are fed in another order, a time late, or to another sequence."""
+    N, n = 60, 40
+    y = np.tile([[0, 1, 1, 0], [1, 0, 0, 1]], (N // 2, 1))
+    z = np.tile([[0, 0, 0, 1], [0, 0, 0, 0]], (N // 2, 1))
+    given = {"shape": (N, 4)}
+    if layout == "lengths":
+        y, z, given = y.ravel(), z.ravel(), {"lengths": [4] * N}
+    draws = result(n, z, p=SUCCESS, hmm_kappa_coef=C[:, :2])
+    found = dshdp.forecast(draws, model=binary(y, shift=shift, **given), horizon=3, random_seed=4)
+    combine = (lambda a, b: a + 2.0 * b) if shift is two_before else (lambda a, b: b)
+    pairs = np.stack([found["z"].values[0], found["y"].values[0]], axis=-1).reshape(n, N, 6)
+    for first, beginning in enumerate([[(0, 1), (1, 0)], [(0, 0), (0, 1)]]):
+        _, law = law_of_two(beginning, combine)
+        code = pairs[:, first::2].reshape(-1, 6) @ 2 ** np.arange(5, -1, -1)
+        assert_frequencies(np.bincount(code, minlength=64), law)
+
+
+def test_replicates_of_two_times_from_the_beginning():
+    """Zeros stand before a new sequence; fails if rows of the data, or of itself too early, do."""
+    N, n = 60, 40
+    y = np.tile([[1, 1, 1, 1], [1, 1, 1, 0]], (N // 2, 1))
+    values = {"p": SUCCESS, "hmm_kappa_coef": C[:, :2], "hmm_pi_init": INITIAL}
+    draws = result(n, np.zeros((N, 4), int), **values)
+    model = binary(y, shift=two_before, shape=(N, 4))
+    found = dshdp.forecast(draws, model=model, horizon=4, anew=True, random_seed=5)
+    pairs = np.stack([found["z"].values[0], found["y"].values[0]], axis=-1).reshape(-1, 8)
+    _, law = law_of_two([], lambda a, b: a + 2.0 * b, n=4)
+    assert_frequencies(np.bincount(pairs @ 2 ** np.arange(7, -1, -1), minlength=256), law)
+    y = np.tile([0, 1, 1, 0, 1], 2)
+    draws = result(1, np.zeros(10, int), p=SUCCESS, hmm_kappa_coef=C[:, :2])
+    for shift in (one_two_before, two_before):
+        late = binary(y, shift=shift, lengths=[5, 5])
+        with pytest.raises(ValueError, match="to the first 2 times .* has not had then"):
+            dshdp.forecast(draws, model=late, horizon=3, anew=True)
 
 
 def test_what_a_forecast_cannot_feed_back():

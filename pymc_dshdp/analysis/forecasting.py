@@ -43,7 +43,7 @@ def forecast(
     the posterior predictive distribution of the future, one sequence after each sequence of the
     data. ``SwitchingVAR`` continues from its last rows. Where kappa varies with time, P is that of
     T + h: kappa at the future values of its covariates. Covariates that the model computes from the
-    observations of the time before follow those drawn.
+    observations of up to 16 times before follow those drawn.
 
     Parameters
     ----------
@@ -94,21 +94,23 @@ def forecast(
         )
     lengths = _lengths(model, z, idata, posterior)
     if forecast_model is None:
-        layout = extended(model, z, lengths, horizon, covariates or {}, idata, anew)
+        layouts = extended(model, z, lengths, horizon, covariates or {}, idata, anew)
     elif covariates:
         raise ValueError("covariates belong in forecast_model; pass one of the two")
     else:
-        layout = declared(forecast_model, z, lengths, horizon)
+        layouts = [declared(forecast_model, z, lengths, horizon)]
     rng = np.random.default_rng(random_seed)
     shape = posterior.sizes["chain"], posterior.sizes["draw"]
     last = posterior[z.name].values.reshape(*shape, -1)[..., np.cumsum(lengths) - 1]
-    transitions = transitions_of(layout.model, layout.z, posterior)
-    generate = _Generator(layout, posterior)
-    paths = np.empty((*shape, lengths.size, layout.horizon), np.int64)
-    drawn: dict[str, list] = {name: [] for name in generate.names}
+    stages = [
+        (x, transitions_of(x.model, x.z, posterior), _Generator(x, posterior)) for x in layouts
+    ]
+    ahead = layouts[0].horizon
+    paths = np.empty((*shape, lengths.size, ahead), np.int64)
+    drawn: dict[str, list] = {name: [] for name in stages[0][2].names}
     for index in np.ndindex(shape):
         state = None if anew else last[index]
-        paths[index], future = _future(rng, state, index, layout, transitions, generate)
+        paths[index], future = _future(rng, state, index, stages)
         for name, values in future.items():
             drawn[name].append(values)
     single = lengths.size == 1
@@ -121,29 +123,36 @@ def forecast(
         extra = range(values.ndim - len(lead))
         out[name] = (*lead, *(named or (f"{name}_dim_{i}" for i in extra))), values
     coords = {name: posterior[name] for name in ("chain", "draw")}
-    coords["horizon"] = np.arange(1, layout.horizon + 1)
+    coords["horizon"] = np.arange(1, ahead + 1)
     for dims, _ in out.values():
         coords |= {d: list(model.coords[d]) for d in dims if model.coords.get(d) is not None}
     return xr.Dataset(out, coords)
 
 
-def _future(rng, state, index, layout, transitions, generate):
+def _future(rng, state, index, stages):
     """Draw what follows the last states, if any: paths (N, H), observed variables by name.
 
-    All times at once, or one after the other where the transitions depend on what was observed.
+    All times at once, or one after the other where the transitions depend on what was observed:
+    then by the first of the stages until there are two times, by the second after two, and so on.
     """
-    paths, parts, past, here = [], [], layout.past, transitions(*index)
-    for low in range(0, layout.horizon, layout.stride):
+    paths, parts, past = [], [], stages[0][0].past
+    here = [transitions(*index) for _, transitions, _ in stages]
+    front = max((x.shape[1] for stage in stages for x in stage[0].past.values()), default=0)
+    for low in range(0, stages[0][0].horizon, stages[0][0].stride):
+        at = min(max(low - 1, 0), len(stages) - 1)
+        layout, _, generate = stages[at]
         layout.feed(low, past)
         path = np.empty(layout.times.shape, np.int64)
-        initial, onward = here()
+        initial, onward = here[at]()
         if state is None:
             simulate_anew(rng, initial, onward, layout.times, path)
         else:
             simulate_onward(rng, state, onward, layout.times, path)
         values = [layout.kept(x) for x in generate(index, path, rng)]
         new = dict(zip(generate.names, values, strict=True))
-        past = {name: np.concatenate([x[:, 1:], new[name]], axis=1) for name, x in past.items()}
+        past = {
+            name: np.concatenate([x, new[name]], axis=1)[:, -front:] for name, x in past.items()
+        }
         state = path[:, -1]
         paths.append(path)
         parts.append(new)

@@ -52,9 +52,17 @@ class Layout:
         self._shape = (n_sequences, self._front + self.stride)
 
     def feed(self, low, past):
-        """Set what the model is given to the times from ``low`` on, after these rows."""
+        """Set what the model is given to the times from ``low`` on, after the last of these rows.
+
+        A new sequence may have had fewer rows than that; what it begins with depends on none.
+        """
         if self._held:
-            self._ahead.feed(self._held, low, low + self.stride, past)
+            short = max(0, self._front - min(x.shape[1] for x in past.values()))
+            rows = {
+                name: np.pad(x, [(0, 0), (short, 0)] + [(0, 0)] * (x.ndim - 2))[:, -self._front :]
+                for name, x in past.items()
+            }
+            self._ahead.feed(self._held, low, low + self.stride, rows)
 
     def states(self, paths):
         """States of shape (N, H) as the model has them."""
@@ -86,7 +94,7 @@ def declared(model, z, lengths, horizon):
             f"after each of {lengths.size} sequences"
         )
     followers = [rv for rv in dict.fromkeys(model.observed_RVs) if ahead in behind(model, rv)]
-    for rv in fed_back(model, ahead, followers):
+    for rv in fed_back(model, ahead, followers)[0]:
         raise ValueError(
             f"the transitions of forecast_model depend on the observations of {rv.name!r}, which a "
             "forecast draws and feeds back: leave forecast_model out, and pass the horizon"
@@ -105,33 +113,35 @@ class Ahead:
     horizon : int
     covariates : dict
     idata : arviz.InferenceData or xarray.DataTree
+    followers : list of observed variables
+        Those that depend on the states.
+    fed : list of observed variables
+        Those of them that the transitions to the next times depend on.
+    depth : int
+        Number of times before that these are given at.
 
     Attributes
     ----------
     fed : list of str
-        Observed variables that the transitions to the next time depend on: one time after the
-        other is drawn.
+        Names; one time after the other is drawn.
     front : int
-        Number of rows before the times ahead that they depend on.
+        Number of rows before the times ahead.
     lags : set of str
         Autoregressions.
     past : dict
         The last ``front`` rows of observed variables by name, (N, front, ...).
     """
 
-    def __init__(self, model, z, lengths, horizon, covariates, idata):
+    def __init__(self, model, z, lengths, horizon, covariates, idata, followers, fed, depth):
         if isinstance(horizon, bool) or not isinstance(horizon, (int, np.integer)) or horizon < 1:
             raise ValueError(f"horizon must be a positive integer, received {horizon!r}")
         self._model, self._N, self._batch = model, lengths.size, z.type.ndim == 2
-        followers = observed_on_states(model, z)
-        _refuse_other_lags(model, followers)
-        fed = fed_back(model, z, followers)
         self.fed = [original_name(model, rv) for rv in fed]
-        self.front = max([*map(_lags, followers), int(bool(fed))])
+        self.front = max([*map(_lags, followers), depth])
         if lengths.min() < self.front:
             raise ValueError(
                 f"a sequence of {lengths.min()} time points is shorter than the {self.front} lags "
-                "of the autoregression, which cannot be continued"
+                "of the autoregression or the transitions, which cannot be continued"
             )
         self.past, self._sources, stops = {}, {}, np.cumsum(lengths)
         self.lags = {original_name(model, rv) for rv in followers if _lags(rv)}
@@ -218,13 +228,26 @@ class Ahead:
 
 
 def extended(model, z, lengths, horizon, covariates, idata, anew):
-    """Layout of the model itself, moved to the times ahead; an autoregression's last rows first."""
-    ahead = Ahead(model, z, lengths, horizon, covariates, idata)
-    if anew and ahead.lags:
+    """Layouts of the model itself, moved to the times ahead; the rows that they follow first.
+
+    There is one, but where new sequences have observations fed back of several times: then one
+    for each number of times that a sequence has had, up to that.
+    """
+    followers = observed_on_states(model, z)
+    _refuse_other_lags(model, followers)
+    fed, depth = fed_back(model, z, followers, anew)
+    depths = range(1, depth + 1) if anew and depth > 1 else [depth]
+    given = model, z, lengths, horizon, covariates, idata, followers, fed
+    every = [Ahead(*given, n) for n in depths]
+    if anew and every[0].lags:
         raise ValueError(
-            f"the autoregression {', '.join(sorted(ahead.lags))} goes on from rows that are given, "
-            "and has no beginning to draw from; leave anew out"
+            f"the autoregression {', '.join(sorted(every[0].lags))} goes on from rows that are "
+            "given, and has no beginning to draw from; leave anew out"
         )
+    return [_moved(model, z, lengths, horizon, ahead) for ahead in every]
+
+
+def _moved(model, z, lengths, horizon, ahead):
     held: dict[str, Any] = {}
     step = 1 if ahead.fed else horizon
     data = ahead.data(0, step, ahead.past)

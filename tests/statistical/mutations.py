@@ -217,9 +217,9 @@ MUTATIONS = {
     "feedback-late": Mutation(
         "a forecast whose transitions see the observation of two times before",
         "analysis/times_ahead.py",
-        (("self._ahead.feed(self._held, low, low + self.stride, past)",
-          "self._late, past = past, getattr(self, '_late', past)\n"
-          "            self._ahead.feed(self._held, low, low + self.stride, past)"),),
+        (("            short = max(0,",
+          "            self._late, past = past, getattr(self, '_late', past)\n"
+          "            short = max(0,"),),
         "tests/test_recurrence.py::test_forecasts_feed_back_what_they_draw[False]",
         4_000,
     ),
