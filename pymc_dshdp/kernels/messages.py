@@ -10,8 +10,9 @@ from pymc_dshdp.kernels.chain import exact_stay_and_leave, stay_and_leave, trans
 from pymc_dshdp.kernels.copies import copy_into
 from pymc_dshdp.kernels.filtering import first_impossible, forward_filter
 from pymc_dshdp.kernels.log_messages import sample_by_logarithms
-from pymc_dshdp.kernels.simd import weigh
+from pymc_dshdp.kernels.simd import fetch, weigh
 
+AHEAD = 3  # times that a matrix is asked for before it is read
 MANY = 8  # times for each matrix from which on all are transposed first
 
 
@@ -113,6 +114,8 @@ def backward_sample(filtered, transitions, kappa, lengths, uniforms, logarithms,
                 if held == pi_bar.shape[0]:
                     total, _ = weigh(filtered, t, 1.0, incoming, g * L + j, weights, 0)
                 else:
+                    if t >= AHEAD:
+                        fetch(pi_bar, index[t + 1 - AHEAD])
                     for k in range(L):
                         column[0, k] = pi_bar[g, k, j]
                     total, _ = weigh(filtered, t, 1.0, column, 0, weights, 0)

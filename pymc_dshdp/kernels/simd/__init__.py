@@ -19,6 +19,7 @@ if uses_vectors():
     from pymc_dshdp.kernels.simd.rows import (
         exp_in_place,
         exponentiate,
+        fetch,
         scale_to,
         weigh,
         weigh_in_doubt,
@@ -30,6 +31,7 @@ else:
         binary_exponent,
         exp_in_place,
         exponentiate,
+        fetch,
         log_in_place,
         multiply_flat,
         multiply_tall,
@@ -47,6 +49,7 @@ __all__ = [
     "binary_exponent",
     "exp_in_place",
     "exponentiate",
+    "fetch",
     "log_in_place",
     "multiply_flat",
     "multiply_tall",

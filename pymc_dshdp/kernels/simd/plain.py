@@ -76,6 +76,11 @@ def weigh_in_doubt(rows, row, factor, weights, line, out, target, most, growth, 
 
 
 @njit(cache=True, nogil=True)
+def fetch(matrices, g):
+    """See ``rows.fetch``: nothing, as it changes no result."""
+
+
+@njit(cache=True, nogil=True)
 def scale_to(rows, row, factor, out, line):
     """See ``rows.scale_to``."""
     for k in range(out.shape[1]):
