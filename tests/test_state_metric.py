@@ -379,6 +379,64 @@ def test_parameters_of_other_steps_are_redrawn(scales):
     assert (after["sigma_log__"][2:] != point["sigma_log__"][2:]).all()
 
 
+def location_and_scale():
+    """A mean and a scale of each of four states: eleven times in one, one in another."""
+    with pm.Model() as model:
+        z = states()
+        mu = pm.Normal("mu", 0.0, 1.0, shape=STATES)
+        sigma = pm.HalfNormal("sigma", 1.0, shape=STATES)
+        pm.Normal("y", mu[z], sigma[z], observed=Y)
+        step = dshdp.ConditionalNUTS([mu, sigma], compile_kwargs={"mode": "NUMBA"})
+    point = {**model.initial_point(), "z": PATH.astype("int8")}
+    begin_chain(step, np.random.default_rng(5), 300, 3_000)
+    for _ in range(300):
+        point, _ = step.step(point)
+    step.stop_tuning()
+    return step, point
+
+
+def moments_of_location_and_scale(y):
+    """Means of mu, mu^2, log sigma, its square and |mu - mean(y)| < sigma: sums over a grid."""
+    log_sigma = np.linspace(-15.0, 4.0, 4_000)
+    sigma, normal = np.exp(log_sigma), stats.norm
+    v = 1.0 / (1.0 + len(y) / sigma**2)
+    m = v * y.sum() / sigma**2
+    weight = stats.halfnorm.logpdf(sigma) + log_sigma + normal.logpdf(m) + 0.5 * np.log(v)
+    weight += sum(normal(m, sigma).logpdf(one) for one in y)
+    weight = np.exp(weight - weight.max())
+    near = normal(m, np.sqrt(v)).cdf([y.mean() - sigma, y.mean() + sigma])
+    functions = np.array([m, m**2 + v, log_sigma, log_sigma**2, near[1] - near[0]])
+    return functions @ weight / weight.sum()
+
+
+def test_states_of_few_times_are_sliced_exactly():
+    """Mutations: a number does not see those before it; the whole first interval is the slice."""
+    step, point = location_and_scale()
+    draws, diverged = [], 0
+    for _ in range(3_000):
+        point, [found] = step.step(point)
+        diverged += found["diverging"]
+        draws.append(np.r_[point["mu"], point["sigma_log__"]])
+    draws = np.array(draws)
+    for k in (0, 1):
+        y, mu, log_sigma = Y[k == PATH], draws[:, k], draws[:, STATES + k]
+        near = 1.0 * (np.abs(mu - y.mean()) < np.exp(log_sigma))
+        found = [mu, mu**2, log_sigma, log_sigma**2, near]
+        for x, expected in zip(found, moments_of_location_and_scale(y), strict=True):
+            assert abs(x.mean() - expected) < 4.0 * monte_carlo_error(x)
+    assert diverged == 0
+
+
+def test_the_trajectory_leaves_states_of_few_times_alone():
+    """Fails if they move with the others, or if there is no end of what is few."""
+    step, point = location_and_scale()
+    step.step(point)
+    on = step.potential._variance > 0.0
+    for index, covariance, _ in step.potential._dense:
+        on[index] = np.diagonal(covariance, axis1=-2, axis2=-1) > 0.0
+    np.testing.assert_array_equal(on, np.tile([True, False, False, False], 2))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("start", [pytest.param("fork", marks=needs_fork), "spawn"])
 def test_sequential_and_parallel_chains_agree(start):

@@ -176,6 +176,14 @@ class StateMetric(QuadPotential):
                 root = on[..., None] * np.linalg.cholesky(P)
                 self._dense.append((block.index, covariance, root))
 
+    def scales(self):
+        """Conditional standard deviation of each active element given the others."""
+        out = np.sqrt(self._variance)
+        for index, _, root in self._dense:
+            precision = (root**2).sum(axis=-1)
+            out[index] = np.divide(1.0, np.sqrt(precision), where=precision > 0.0, out=precision)
+        return out
+
     def velocity(self, x, out=None):
         """Velocity of a momentum."""
         out = np.multiply(self._variance, x, out=out)

@@ -25,6 +25,7 @@ from pymc_dshdp.likelihood.membership import find_membership
 from pymc_dshdp.steps._common import model_of
 from pymc_dshdp.steps.impossible import explain
 from pymc_dshdp.steps.metric import StateMetric
+from pymc_dshdp.steps.scarce import slice_each
 from pymc_dshdp.steps.state_blocks import StateBlocks
 from pymc_dshdp.steps.state_statistics import StateStatistics
 from pymc_dshdp.steps.vacant import VacantUnits
@@ -55,6 +56,9 @@ class ConditionalNUTS(NUTS):
       where nothing but their prior and the likelihood of their state involves them; see
       ``VacantUnits``. These may be variables of other steps if their prior depends on x: a
       hyperparameter moves as if there were no empty states.
+    * Parameters of a state of few times, at most two for each of its d <= 16 numbers and two more,
+      are slice sampled one by one, which no shape of their density makes diverge; the trajectory is
+      of the rest (see ``steps.scarce``).
 
     ``pm.sample()`` uses it in place of ``pm.NUTS`` in models that have ``HiddenStates``, with the
     same keyword, ``nuts={"target_accept": 0.9}``. Its function is compiled with PyTensor's numba
@@ -178,9 +182,20 @@ class ConditionalNUTS(NUTS):
             return super().step(point)
         statistics = self._state_statistics(point)
         self._vacant.look(statistics[:, 0])
-        active = [self._vacant.active_elements(v, point[v.name].size) for v in self.vars]
-        self.potential.at(self._blocks.statistics(statistics), np.concatenate(active))
+        active = np.concatenate(
+            [self._vacant.active_elements(v, point[v.name].size) for v in self.vars]
+        )
+        scarce = active & self._blocks.scarce(statistics[:, 0])
+        of_blocks, elements = self._blocks.statistics(statistics), np.flatnonzero(scarce)
+        self.potential.at(of_blocks, active)
+        scales = self.potential.scales()[elements]
+        if elements.size:
+            self.potential.at(of_blocks, active & ~scarce)
         point, stats = super().step(point)
+        if elements.size:
+            names = [v.name for v in self.vars]
+            log_density = self.integrator._logp_dlogp_func
+            point = slice_each(log_density, point, names, elements, scales, self.rng)
         return self._vacant.draw(point, self.rng), stats
 
     @staticmethod

@@ -3,6 +3,7 @@
 import numpy as np
 
 from pymc_dshdp.steps.metric import Block
+from pymc_dshdp.steps.scarce import FEW_PER_NUMBER, MOST_NUMBERS
 
 __all__ = ["StateBlocks"]
 
@@ -60,6 +61,7 @@ class StateBlocks:
                 kinds[kept is not None, family, rank][k] = first + i
             first += size
         self.size = first
+        self._sizes = np.zeros(membership.n_states, int)
         self._add_kinds(kinds, n_statistics)
         self._add_shared(shared, n_statistics)
 
@@ -70,6 +72,7 @@ class StateBlocks:
             together.setdefault((vacates, states), []).append([members[k] for k in states])
         for (_, states), columns in together.items():
             self._add(np.array(columns).T, np.array(states), n_statistics)
+            self._sizes[np.array(states)] += len(columns)
 
     def _add_shared(self, shared, n_statistics):
         for (vacates, states), members in shared.items():
@@ -84,6 +87,16 @@ class StateBlocks:
         dense = dense and n <= LARGEST_DENSE
         self.blocks.append(Block(index.reshape((K, 1, n) if dense else (K, n, 1)), n_statistics))
         self._states.append(states)
+
+    def scarce(self, counts):
+        """Mark the numbers that are each of one state with few times, given those of the states."""
+        few = (counts > 0) & (counts <= FEW_PER_NUMBER * (self._sizes + 1))
+        few &= self._sizes <= MOST_NUMBERS
+        out = np.zeros(self.size, bool)
+        for block, states in zip(self.blocks, self._states, strict=True):
+            if isinstance(states, np.ndarray):
+                out[block.index[few[states]]] = True
+        return out
 
     def statistics(self, of_states):
         """Statistics of each block, a list of (K, C), given those of the states, (S, C)."""

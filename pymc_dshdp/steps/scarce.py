@@ -1,0 +1,71 @@
+r"""Numbers of states with few times, one after the other by slice sampling.
+
+The density of a mean and a scale, or of a covariance matrix, given hardly more times than it has
+numbers is so far from normal that a trajectory of any metric diverges. Which states these are is a
+function of z, which does not move; so for the numbers x of a step, i in the set S of such states,
+
+    1. NUTS on p(x_{-S} | x_S, z, y, ...),
+    2. for each i in S: x_i from p(x_i | x_{-i}, z, y, ...) by slice sampling,
+
+each of which leaves p(x | z, y, ...) invariant, whatever S is.
+"""
+
+import numpy as np
+from pymc.blocking import DictToArrayBijection, RaveledVars
+from pymc.step_methods.hmc.integration import IntegrationError
+
+from pymc_dshdp.kernels.slice import slice_sample
+
+__all__ = ["FEW_PER_NUMBER", "MOST_NUMBERS", "slice_each"]
+
+FEW_PER_NUMBER = 2  # a state has few times if there are at most so many for each number, and one
+MOST_NUMBERS = 16  # of a state; more are left to the trajectory
+WIDTH = 3.0  # of the first interval, in standard deviations
+UNUSABLE = IntegrationError, np.linalg.LinAlgError
+"""Where NUTS would end a trajectory."""
+
+
+def slice_each(log_density, point, names, elements, scales, rng):
+    """Update some of a step's numbers, each given the others.
+
+    Parameters
+    ----------
+    log_density : callable
+        ``log_density(vector, point_map_info) -> (float, gradient)``, of all numbers of the step.
+    point : dict
+    names : list of str
+        The step's value variables, in their order in the vector.
+    elements : ndarray of int
+        Positions in the vector.
+    scales : ndarray of float
+        About the conditional standard deviation of each of these.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    dict
+        The new point.
+
+    Raises
+    ------
+    ValueError
+        If the density does not fall off, with the variable.
+    """
+    whole = DictToArrayBijection.map({name: point[name] for name in names})
+    x, info = whole.data.copy(), whole.point_map_info
+    for i, scale in zip(elements, scales, strict=True):
+
+        def density(value, i=i):
+            x[i] = value.item()
+            try:
+                return np.array([log_density(x, info)[0]])
+            except UNUSABLE:
+                return np.array([-np.inf])
+
+        try:
+            x[i] = slice_sample(density, x[i], rng, WIDTH * scale).item()
+        except ValueError as error:
+            ends = np.cumsum([np.size(point[name]) for name in names])
+            name = names[int(np.searchsorted(ends, i, side="right"))]
+            raise ValueError(f"{name} cannot be drawn: {error}") from error
+    return {**point, **DictToArrayBijection.rmap(RaveledVars(x, info))}
