@@ -5,7 +5,7 @@ import numpy as np
 MAX_STEPS = 10_000
 
 
-def slice_sample(log_density, x, rng, width=1.0):
+def slice_sample(log_density, x, rng, width=1.0, most=None):
     """One slice-sampling update of each coordinate of x (Neal 2003, stepping out, shrinkage).
 
     All coordinates move in lock-step, so that ``log_density`` is called on whole vectors; each
@@ -19,6 +19,9 @@ def slice_sample(log_density, x, rng, width=1.0):
     rng : numpy.random.Generator
     width : float
         Length of the first interval.
+    most : int, optional
+        Steps out at most, split between the sides at random (Neal's limit, which is exact too), for
+        densities that need not fall off, such as those of an angle.
 
     Returns
     -------
@@ -27,7 +30,8 @@ def slice_sample(log_density, x, rng, width=1.0):
     Raises
     ------
     ValueError
-        If the density is not finite at x, or does not fall off within 10,000 widths.
+        If the density is not finite at x, or, without ``most``, does not fall off within 10,000
+        widths.
     """
     x = np.atleast_1d(x)
     height = log_density(x) - rng.standard_exponential(x.shape)
@@ -35,14 +39,17 @@ def slice_sample(log_density, x, rng, width=1.0):
         raise ValueError(f"the log-density is not finite at the current value {x}")
     left = x - width * rng.random(x.shape)
     right = left + width
-    for end, step in ((left, -width), (right, width)):
+    to_left = MAX_STEPS if most is None else rng.integers(most, size=x.shape)
+    to_right = MAX_STEPS if most is None else most - 1 - to_left
+    for end, step, allowed in ((left, -width, to_left), (right, width, to_right)):
         inside = log_density(end) > height
-        for _ in range(MAX_STEPS):
-            if not inside.any():
+        for done in range(MAX_STEPS if most is None else most):
+            out = inside & (done < allowed)
+            if not out.any():
                 break
-            end += np.where(inside, step, 0.0)
+            end += np.where(out, step, 0.0)
             inside &= log_density(end) > height
-        else:
+        if most is None and inside.any():
             raise ValueError(
                 f"the density does not fall off within {MAX_STEPS} steps of {width} from {x}: it "
                 "is improper, or too flat for slice sampling on this scale"

@@ -21,6 +21,7 @@ __all__ = ["FEW_PER_NUMBER", "MOST_NUMBERS", "slice_each"]
 FEW_PER_NUMBER = 2  # a state has few times if there are at most so many for each number, and one
 MOST_NUMBERS = 16  # of a state; more are left to the trajectory
 WIDTH = 3.0  # of the first interval, in standard deviations
+MOST_STEPS = 20  # out of it: the density of an angle does not fall off
 UNUSABLE = IntegrationError, np.linalg.LinAlgError
 """Where NUTS would end a trajectory."""
 
@@ -45,11 +46,6 @@ def slice_each(log_density, point, names, elements, scales, rng):
     -------
     dict
         The new point.
-
-    Raises
-    ------
-    ValueError
-        If the density does not fall off, with the variable.
     """
     whole = DictToArrayBijection.map({name: point[name] for name in names})
     x, info = whole.data.copy(), whole.point_map_info
@@ -62,10 +58,5 @@ def slice_each(log_density, point, names, elements, scales, rng):
             except UNUSABLE:
                 return np.array([-np.inf])
 
-        try:
-            x[i] = slice_sample(density, x[i], rng, WIDTH * scale).item()
-        except ValueError as error:
-            ends = np.cumsum([np.size(point[name]) for name in names])
-            name = names[int(np.searchsorted(ends, i, side="right"))]
-            raise ValueError(f"{name} cannot be drawn: {error}") from error
+        x[i] = slice_sample(density, x[i], rng, WIDTH * scale, MOST_STEPS).item()
     return {**point, **DictToArrayBijection.rmap(RaveledVars(x, info))}

@@ -46,11 +46,13 @@ CASES = {
 
 
 @pytest.mark.parametrize("width", [0.3, 1.0, 5.0])
+@pytest.mark.parametrize("most", [None, 3])
 @pytest.mark.parametrize("case", CASES)
-def test_density_is_left_invariant(case, width):
+def test_density_is_left_invariant(case, most, width):
     """From exact draws, three updates give exact draws.
 
-    Fails if the interval is not placed at random around the current point.
+    Fails if the interval is not placed at random around the current point, or the steps that are
+    allowed are not divided at random.
     """
     log_density, cdf, draw = CASES[case]
     rng = np.random.default_rng(1)
@@ -58,7 +60,7 @@ def test_density_is_left_invariant(case, width):
     start = x.copy()
     new = x
     for _ in range(3):
-        new = slice_sample(log_density, new, rng, width=width)
+        new = slice_sample(log_density, new, rng, width, most)
     assert np.array_equal(x, start)
     assert np.mean(new == x) < 0.01
     reference.assert_distribution(new, cdf)
@@ -72,3 +74,14 @@ def test_density_is_reached_from_one_point(case):
     for _ in range(60):
         x = slice_sample(log_density, x, rng)
     reference.assert_distribution(x, cdf)
+
+
+def test_a_density_without_end_needs_a_limit():
+    """An angle; fails if there is no limit to the steps out."""
+    rng, x = np.random.default_rng(3), np.full(5000, 1.5)
+    with pytest.raises(ValueError, match="does not fall off"):
+        slice_sample(lambda x: 0.5 * np.cos(x), x, rng)
+    for _ in range(60):
+        x = slice_sample(lambda x: 0.5 * np.cos(x), x, rng, most=20)
+    angle = (x + np.pi) % (2.0 * np.pi) - np.pi
+    reference.assert_distribution(angle, stats.vonmises(0.5).cdf)
