@@ -5,9 +5,9 @@ For the times of a state, with :math:`\hat\theta` the mode of
 
 .. math:: \log \int e^{f} \approx f(\hat\theta) + \tfrac d2 \log 2 \pi - \tfrac12 \log |H|,
 
-where the mode is sought by a few scoring steps, H is the sum of the squares of the scores about
-their mean (which is 0 at the mode), and the prior is taken for a normal one. No ratio of an exact
-move looks at it.
+where the mode is sought by a few scoring steps, and H is the sum of the squares of the scores about
+their mean (which is about 0 at the mode) and the precision of a normal prior in the place of the
+prior. No ratio of an exact move looks at it.
 """
 
 import numpy as np
@@ -17,6 +17,7 @@ from pymc_dshdp.likelihood.marginals import NothingKept
 __all__ = ["LaplaceMarginals"]
 
 STEPS = 8
+ENOUGH = 0.01  # nats that no state gains any more
 LOWEST = -1e200
 SHRUNK = (1.0, 0.3, 0.1, 0.03)  # a step that goes too far is shortened
 DIFFERENCE = 1e-5  # in spreads of the prior
@@ -63,71 +64,87 @@ class LaplaceMarginals(NothingKept):
 
     def table(self, moments, slots):
         """Log-likelihoods of the times at the mode of each state, shape (n, K)."""
-        return self._columns(self._fit(moments[0], slots)[0], self._times).T
+        return self._columns(self._fit(moments[0], slots)[0], self._times)[0].T
 
     def draw_kept(self, rng, moments, slots):
         """Modes of the states, and no weights."""
         return self._fit(moments[0], slots)[0], np.zeros(len(slots))
 
-    def draw_empty(self, rng):
+    def draw_empty(self, rng, slot):
         """Draw the vector of a state without data from its prior."""
-        drawn = self._vectors.draw(self._point, rng, 0)
+        drawn = self._vectors.draw(self._point, rng, slot)
         return np.where(np.isfinite(drawn), drawn, self._vectors.middle)
 
     def _fit(self, weights, slots):
         """(modes, log evidence) of K rows of weights, from the vectors of their slots."""
-        v = self._vectors
-        theta, precision = self.kept[slots].copy(), v.spread**-2.0
-        used, times = weights.any(axis=1), np.flatnonzero(weights.any(axis=0))
-        weights = weights[:, times]
-        value = self._value(theta, weights, times)
-        H = np.empty((len(theta), v.size, v.size))
+        used = weights.any(axis=1)
+        theta, evidence = np.tile(self._vectors.middle, (len(slots), 1)), np.zeros(len(slots))
+        if used.any():
+            theta[used], evidence[used] = self._ascend(self.kept[slots[used]], weights[used])
+        return theta, evidence
+
+    def _ascend(self, theta, weights):
+        """(modes, log evidence) by scoring steps from some vectors, shape (K, d)."""
+        v, times = self._vectors, np.flatnonzero(weights.any(axis=0))
+        weights, n = weights[:, times], weights.sum(axis=1)
+        value, columns, log_prior = self._value(theta, weights, times)
         for _ in range(STEPS):
-            base, scores = self._columns(theta, times), np.empty((*weights.shape, v.size))
-            for k in range(v.size):
-                moved = theta.copy()
-                moved[:, k] += DIFFERENCE * v.spread[k]
-                with np.errstate(invalid="ignore"):
-                    scores[:, :, k] = (self._columns(moved, times) - base) / (
-                        DIFFERENCE * v.spread[k]
-                    )
-            scores[~np.isfinite(scores)] = 0.0
-            slope = (weights[:, :, None] * scores).sum(axis=1)
-            scores -= (slope / np.maximum(weights.sum(axis=1), 1.0)[:, None])[:, None]
-            weighted = weights[:, :, None] * scores
-            H[:] = np.einsum("kti,ktj->kij", weighted, scores) + np.diag(precision)
-            slope += precision * (v.middle - theta)
-            step = np.linalg.solve(H, slope[:, :, None])[:, :, 0]
-            better = np.zeros(len(theta), bool)
+            scores, slope = self._slopes(theta, times, columns, log_prior)
+            of_data = (weights[:, :, None] * scores).sum(axis=1)
+            scores -= (of_data / n[:, None])[:, None]
+            H = np.einsum("kt,kti,ktj->kij", weights, scores, scores, optimize=True)
+            H += np.diag(v.spread**-2.0)
+            step = np.linalg.solve(H, (slope + of_data)[:, :, None])[:, :, 0]
+            gain = np.zeros(len(theta))
             for share in SHRUNK:
-                there = np.where(better[:, None], theta, theta + share * step)
-                found = self._value(there, weights, times)
-                take = ~better & (found > value)
-                theta[take], value[take] = there[take], found[take]
-                better |= take
-            if not better.any():
+                left = np.flatnonzero(gain == 0.0)
+                there = theta[left] + share * step[left]
+                found, *at = self._value(there, weights[left], times)
+                better = found > value[left]
+                took = left[better]
+                gain[took] = (found - value[left])[better]
+                theta[took], value[took] = there[better], found[better]
+                columns[took], log_prior[took] = at[0][better], at[1][better]
+                if len(took) == len(left):
+                    break
+            if gain.max() < ENOUGH:
                 break
         _, log_det = np.linalg.slogdet(H)
-        evidence = value + 0.5 * v.size * np.log(2.0 * np.pi) - 0.5 * log_det
-        return theta, np.where(used, evidence, 0.0)
+        return theta, value + 0.5 * v.size * np.log(2.0 * np.pi) - 0.5 * log_det
+
+    def _slopes(self, theta, times, columns, log_prior):
+        """Derivatives: of the log-likelihoods of some times, (K, n, d), of the prior, (K, d).
+
+        0 where they are not finite.
+        """
+        d, steps = self._vectors.size, DIFFERENCE * self._vectors.spread
+        scores, slope = np.empty((*columns.shape, d)), np.empty((len(theta), d))
+        for k, h in enumerate(steps):
+            moved = theta.copy()
+            moved[:, k] += h
+            there, prior_there = self._columns(moved, times)
+            with np.errstate(invalid="ignore"):
+                scores[:, :, k], slope[:, k] = (there - columns) / h, (prior_there - log_prior) / h
+        for x in (scores, slope):
+            x[~np.isfinite(x)] = 0.0
+        return scores, slope
 
     def _value(self, theta, weights, times):
-        """Evaluate f at vectors of shape (K, d), a very low number where it is not finite."""
-        columns, v = self._columns(theta, times), self._vectors
+        """(f, log-likelihoods, log prior) at vectors of shape (K, d); f is finite, if very low."""
+        columns, log_prior = self._columns(theta, times)
         with np.errstate(invalid="ignore"):
-            terms = np.where(weights > 0.0, weights * columns, 0.0).sum(axis=1)
-        log_prior = -0.5 * (((theta - v.middle) / v.spread) ** 2).sum(axis=1)
-        log_prior -= np.log(v.spread * np.sqrt(2.0 * np.pi)).sum()
-        out = terms + log_prior
-        return np.where(np.isfinite(out), out, LOWEST)
+            out = np.where(weights > 0.0, weights * columns, 0.0).sum(axis=1) + log_prior
+        return np.where(np.isfinite(out), out, LOWEST), columns, log_prior
 
     def _columns(self, theta, times):
-        """Log-likelihoods of some times at vectors of shape (K, d): (K, n)."""
+        """Log-likelihoods of some times at vectors of shape (K, d), (K, n), and log priors, (K,)."""
         L, out = len(self.kept), np.empty((len(theta), len(times)))
+        log_prior = np.empty(len(theta))
         for low in range(0, len(theta), L):
             some = theta[low : low + L]
             slots = np.vstack([some, self.kept[len(some) :]])
             point = self._vectors.write(self._point, slots)
             rows = self._table.rows(point, np.arange(len(some)))(0, self._T)
             out[low : low + len(some)] = rows[times].T
-        return out
+            log_prior[low : low + len(some)] = self._vectors.log_prior(point)[: len(some)]
+        return out, log_prior

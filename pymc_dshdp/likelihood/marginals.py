@@ -37,7 +37,7 @@ class NothingKept:
         """Log weights of given values."""
         return np.zeros(len(slots))
 
-    def draw_empty(self, rng):
+    def draw_empty(self, rng, slot):
         """Draw what is kept for a state without data: (R,)."""
         return self.kept[0]
 

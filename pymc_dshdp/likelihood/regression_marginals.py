@@ -106,15 +106,19 @@ class ScaledMarginals(RegressionMarginals):
 
     def __init__(self, rows, prior, log_prior, draw_prior, log_scales, around=None):
         super().__init__(rows, np.zeros(len(rows)), prior)
-        self._log_prior, self.draw_empty = log_prior, draw_prior
+        self._log_prior, self._draw_prior = log_prior, draw_prior
         self._around = prior_mode(log_prior) if around is None else around
         self.kept = log_scales[:, None]
 
     def among(self, times):
         """Return the same for some of the times alone."""
         kept = self.kept[:, 0]
-        rows, draw = self._rows[times], self.draw_empty
+        rows, draw = self._rows[times], self._draw_prior
         return ScaledMarginals(rows, self._prior, self._log_prior, draw, kept, self._around)
+
+    def draw_empty(self, rng, slot):
+        """Draw the log scale of a state without data from its prior: (1,)."""
+        return self._draw_prior(rng)
 
     def _profile(self, moments, slots):
         visits, factors, _ = moments

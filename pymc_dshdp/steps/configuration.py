@@ -189,7 +189,7 @@ class Configuration:
     def merged(self, rng, moments, slots):
         """Draw what is kept for a, with all times, and b, with none; log weight of the former."""
         kept, log_weight = self.marginals.draw_kept(rng, moments, slots[:1])
-        return np.stack([kept[0], self.marginals.draw_empty(rng)]), log_weight
+        return np.stack([kept[0], self.marginals.draw_empty(rng, slots[1])]), log_weight
 
     def _log_weights(self, slots):
         """Log weights of what is kept now; see ``Marginals.draw_kept``."""

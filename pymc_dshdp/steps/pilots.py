@@ -9,9 +9,11 @@ better than the parent it is nearer to takes its place, so that the population s
 modes; where the worst gave way, all would soon be copies of the first good one. Rank is the
 evidence of a mode,
 
-    log p(y | beta, alpha, rho) ~ log p(y, z | beta, alpha, rho) + H(z | y, theta, P),
+    log p(y | beta, alpha, rho) = log p(y, z | beta, alpha, rho) - log p(z | y, beta, alpha, rho)
+        ~ log p(y, z | beta, alpha, rho) - log p(z | y, theta, P),
 
-the joint density of data and path with everything else integrated out, and the entropy of the path.
+the joint density of data and path with everything else integrated out, over the probability of the
+path, for which theta and P drawn given z serve: what chance has done to z is in both.
 This belongs to tuning: what follows leaves the posterior invariant from wherever it starts.
 """
 

@@ -159,20 +159,24 @@ class PriorSampler:
             total += draw.log_marginal_likelihood.sum()
         return point, total
 
-    def path_entropy(self, point, rng):
-        """Estimate H(z | y, theta, P) by log p(y | theta, P) - log p(y, z | theta, P) of a draw."""
-        drawn, entropy = self.draw_states(point, rng)
+    def log_path_posterior(self, point, rng):
+        """Log p(z | y, theta, P) of the path of a point."""
+        _, log_marginal = self.draw_states(point, rng)
         pi_init, P = self.transition.transition_probabilities(point)
         rows = np.vstack([pi_init, P.reshape(-1, self.n_states)])
-        counts = self.paths.free_counts(drawn)
-        entropy -= (counts[counts > 0] * np.log(rows[counts > 0])).sum()
+        counts = self.paths.free_counts(point)
+        out = (counts[counts > 0] * np.log(rows[counts > 0])).sum() - log_marginal
         for value, table in zip(self.paths.values, self.tables, strict=True):
-            path, here = np.ravel(drawn[value.name]), table.rows(drawn)
+            path, here = np.ravel(point[value.name]), table.rows(point)
             for low in range(0, path.size, PIECE_ELEMENTS // self.n_states):
                 piece = path[low : low + PIECE_ELEMENTS // self.n_states]
                 rows = here(low, low + piece.size)
-                entropy -= rows[np.arange(piece.size), piece].sum()
-        return entropy
+                out += rows[np.arange(piece.size), piece].sum()
+        return out
+
+    def evidence(self, point, rng):
+        """About log p(y | beta, alpha, rho) of the mode that a point is in; see ``pilots``."""
+        return self.joint(point) - self.log_path_posterior(point, rng)
 
     def redraw(self, point, rng):
         """Draw what only this sampler draws beside paths and transitions: nothing."""

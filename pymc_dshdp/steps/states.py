@@ -171,8 +171,7 @@ class StatesStep(ChainStep):
             return sum(prior.apart(point, other) for prior in self._priors)
 
         def evidence(point):
-            entropy = sum(prior.path_entropy(point, self.rng) for prior in self._priors)
-            return self._log_joint(point) + entropy
+            return sum(prior.evidence(point, self.rng) for prior in self._priors)
 
         held, self.held = self.held, self.hold  # iterations draw the paths
         n_tune, self.n_tune = self.n_tune, 0
