@@ -113,7 +113,7 @@ class LaplaceMarginals(NothingKept):
         return theta, value + 0.5 * v.size * np.log(2.0 * np.pi) - 0.5 * log_det
 
     def _slopes(self, theta, times, columns, log_prior):
-        """Derivatives: of the log-likelihoods of some times, (K, n, d), of the prior, (K, d).
+        """Differentiate the log-likelihoods of some times, (K, n, d), and log priors, (K, d).
 
         0 where they are not finite.
         """
@@ -137,7 +137,7 @@ class LaplaceMarginals(NothingKept):
         return np.where(np.isfinite(out), out, LOWEST), columns, log_prior
 
     def _columns(self, theta, times):
-        """Log-likelihoods of some times at vectors of shape (K, d), (K, n), and log priors, (K,)."""
+        """Log-likelihoods of some times at (K, d) vectors, (K, n), and log priors, (K,)."""
         L, out = len(self.kept), np.empty((len(theta), len(times)))
         log_prior = np.empty(len(theta))
         for low in range(0, len(theta), L):
