@@ -99,12 +99,12 @@ class LaplaceMarginals(NothingKept):
             for share in SHRUNK:
                 left = np.flatnonzero(gain == 0.0)
                 there = theta[left] + share * step[left]
-                found, *at = self._value(there, weights[left], times)
+                found, of_data_there, prior_there = self._value(there, weights[left], times)
                 better = found > value[left]
                 took = left[better]
                 gain[took] = (found - value[left])[better]
                 theta[took], value[took] = there[better], found[better]
-                columns[took], log_prior[took] = at[0][better], at[1][better]
+                columns[took], log_prior[took] = of_data_there[better], prior_there[better]
                 if len(took) == len(left):
                     break
             if gain.max() < ENOUGH:

@@ -22,8 +22,8 @@ FEW_PER_NUMBER = 2  # a state has few times if there are at most so many for eac
 MOST_NUMBERS = 16  # of a state; more are left to the trajectory
 WIDTH = 3.0  # of the first interval, in standard deviations
 MOST_STEPS = 20  # out of it: the density of an angle does not fall off
-UNUSABLE = IntegrationError, np.linalg.LinAlgError
-"""Where NUTS would end a trajectory."""
+OUTSIDE = IntegrationError, np.linalg.LinAlgError
+"""What ends a trajectory of NUTS where there is no density."""
 
 
 def slice_each(log_density, point, names, elements, scales, rng):
@@ -55,7 +55,7 @@ def slice_each(log_density, point, names, elements, scales, rng):
             x[i] = value.item()
             try:
                 return np.array([log_density(x, info)[0]])
-            except UNUSABLE:
+            except OUTSIDE:
                 return np.array([-np.inf])
 
         x[i] = slice_sample(density, x[i], rng, WIDTH * scale, MOST_STEPS).item()

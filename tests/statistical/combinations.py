@@ -123,6 +123,16 @@ COVERING = [
 ]
 """Pairwise covering: each pair of levels of two factors, where feasible, is in one of these."""
 
+GROUPED = [
+    Combination("ds", "weak-limit", "ffbs", "poisson", "missing", groups=2),
+    Combination("ds", "stick-breaking", "direct-collapsed", "poisson", "ragged", groups=2),
+    Combination("sticky", "weak-limit", "direct-kept", "normal-mean", "ragged", groups=2),
+    Combination("sticky", "stick-breaking", "ffbs", "normal-mean", "ragged", groups=2),
+    Combination("hdp", "weak-limit", "ffbs", "exponential", "ragged", groups=2),
+    Combination("hdp", "stick-breaking", "direct-collapsed", "poisson", "ragged", groups=2),
+]
+"""Groups of sequences, with every prior and both weights of any truncation."""
+
 BESIDE = [
     Combination("ds", "weak-limit", "ffbs", "normal-mean", "ragged", refine=False),
     Combination("ds", "stick-breaking", "direct-collapsed", "poisson", "one", refine=False),
@@ -147,14 +157,9 @@ BESIDE = [
     Combination("hdp", "static-mixture", "direct-kept", "poisson", "missing"),
     Combination("ds", "finite-mixture", "ffbs", "poisson", "ragged", groups=2),
     Combination("sticky", "static-mixture", "ffbs", "exponential", "ragged", groups=2),
-    Combination("ds", "weak-limit", "ffbs", "poisson", "missing", groups=2),
-    Combination("sticky", "stick-breaking", "ffbs", "normal-mean", "ragged", groups=2),
     Combination("hdp", "finite-mixture", "ffbs", "exponential", "ragged", groups=2),
+    *GROUPED,
     Combination("ds", "weak-limit", "direct-collapsed", "exponential", "ragged", groups=2),
-    Combination("ds", "stick-breaking", "direct-collapsed", "poisson", "ragged", groups=2),
-    Combination("sticky", "weak-limit", "direct-kept", "normal-mean", "ragged", groups=2),
-    Combination("hdp", "weak-limit", "ffbs", "exponential", "ragged", groups=2),
-    Combination("hdp", "stick-breaking", "direct-collapsed", "poisson", "ragged", groups=2),
     Combination("ds", "weak-limit", "ffbs", "poisson", "ragged", covariates=True),
     Combination("fixed", "given", "ffbs", "normal-mean", "one", covariates=True),
     Combination("ds", "stick-breaking", "ffbs", "exponential", "missing", covariates=True),
@@ -203,12 +208,7 @@ CALIBRATED = [
     Combination("ds", "static-mixture", "ffbs", "poisson", "one"),
     Combination("hdp", "finite-mixture", "direct-collapsed", "binomial", "ragged"),
     Combination("ds", "weak-limit", "ffbs", "poisson", "ragged", covariates=True),
-    Combination("ds", "weak-limit", "ffbs", "poisson", "missing", groups=2),
-    Combination("ds", "stick-breaking", "direct-collapsed", "poisson", "ragged", groups=2),
-    Combination("sticky", "weak-limit", "direct-kept", "normal-mean", "ragged", groups=2),
-    Combination("sticky", "stick-breaking", "ffbs", "normal-mean", "ragged", groups=2),
-    Combination("hdp", "weak-limit", "ffbs", "exponential", "ragged", groups=2),
-    Combination("hdp", "stick-breaking", "direct-collapsed", "poisson", "ragged", groups=2),
+    *GROUPED,
 ]
 """Those under simulation-based calibration."""
 

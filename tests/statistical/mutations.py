@@ -65,9 +65,10 @@ MUTATIONS = {
         "steps/nuts.py",
         (
             (
-                "self.potential.at(self._blocks.statistics(statistics)",
-                "statistics = statistics * np.exp(-2.0 * np.ravel(point[self.vars[-1].name])[1])\n"
-                "        self.potential.at(self._blocks.statistics(statistics)",
+                "        self.potential.at(of_blocks, active)\n",
+                "        looked = np.exp(-2.0 * point[self.vars[0].name])\n"
+                "        of_blocks = [s * looked for s in of_blocks]\n"
+                "        self.potential.at(of_blocks, active)\n",
             ),
         ),
         "tests/test_state_metric.py::test_draws_follow_the_exact_posterior",
@@ -85,13 +86,31 @@ MUTATIONS = {
         "steps/nuts.py",
         (
             (
-                "        point, stats = super().step(point)\n        return self._vacant.draw(",
+                "        point, stats = super().step(point)\n        if elements",
                 "        before = self._vacant.draw(point, self.rng)\n"
-                "        point, stats = super().step(before)\n        return (lambda p, _: p)(",
+                "        point, stats = super().step(before)\n        if elements",
             ),
+            ("return self._vacant.draw(point, self.rng), stats", "return point, stats"),
         ),
         "tests/test_state_metric.py::test_draws_follow_the_exact_posterior",
         4_000,
+    ),
+    "scarce-at-once": Mutation(
+        "numbers of states of few times sliced each given the others as they were",
+        "steps/scarce.py",
+        (
+            (
+                "    for i, scale in zip(",
+                "    first, new = x.copy(), x.copy()\n    for i, scale in zip(",
+            ),
+            (
+                "        x[i] = slice_sample(",
+                "        x[:] = first\n        new[i] = slice_sample(",
+            ),
+            ("RaveledVars(x, info)", "RaveledVars(new, info)"),
+        ),
+        "tests/test_state_metric.py::test_states_of_few_times_are_sliced_exactly",
+        3_000,
     ),
     "inferred-by-probing": Mutation(
         "who reads a parameter inferred from gradients at some points",
