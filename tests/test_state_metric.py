@@ -437,6 +437,19 @@ def test_the_trajectory_leaves_states_of_few_times_alone():
     np.testing.assert_array_equal(on, np.tile([True, False, False, False], 2))
 
 
+def test_nothing_is_learnt_where_nothing_moves():
+    """Fails if the acceptance of 1 of a trajectory of no numbers makes the step size grow."""
+    step, point = location_and_scale()
+    path = np.resize(np.arange(STATES), len(Y)).astype("int8")  # three times each: all few
+    step.tune = True
+    before = step.step_adapt._log_step
+    for _ in range(20):
+        point, [found] = step.step({**point, "z": path})
+        assert found["energy_error"] == 0.0
+    assert step.step_adapt._log_step == before
+    assert step.adapt_step_size
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("start", [pytest.param("fork", marks=needs_fork), "spawn"])
 def test_sequential_and_parallel_chains_agree(start):

@@ -191,12 +191,20 @@ class ConditionalNUTS(NUTS):
         scales = self.potential.scales()[elements]
         if elements.size:
             self.potential.at(of_blocks, active & ~scarce)
-        point, stats = super().step(point)
+        point, stats = self._trajectory(point, bool((active & ~scarce).any()))
         if elements.size:
             names = [v.name for v in self.vars]
             log_density = self.integrator._logp_dlogp_func
             point = slice_each(log_density, point, names, elements, scales, self.rng)
         return self._vacant.draw(point, self.rng), stats
+
+    def _trajectory(self, point, moves):
+        """Take a step of NUTS; nothing is learnt of the step size from one in which none moves."""
+        adapts, self.adapt_step_size = self.adapt_step_size, self.adapt_step_size and moves
+        try:
+            return super().step(point)
+        finally:
+            self.adapt_step_size = adapts
 
     @staticmethod
     def competence(var, has_grad):
