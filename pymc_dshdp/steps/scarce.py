@@ -5,7 +5,7 @@ numbers is so far from normal that a trajectory of any metric diverges. Which st
 function of z, which does not move; so for the numbers x of a step, i in the set S of such states,
 
     1. NUTS on p(x_{-S} | x_S, z, y, ...),
-    2. for each i in S: x_i from p(x_i | x_{-i}, z, y, ...) by slice sampling,
+    2. three times for each i in S: x_i from p(x_i | x_{-i}, z, y, ...) by slice sampling,
 
 each of which leaves p(x | z, y, ...) invariant, whatever S is.
 """
@@ -21,6 +21,7 @@ __all__ = ["FEW_PER_NUMBER", "MOST_NUMBERS", "slice_each"]
 FEW_PER_NUMBER = 2  # a state has few times if there are at most so many for each number, and one
 MOST_NUMBERS = 16  # of a state; more are left to the trajectory
 WIDTH = 3.0  # of the first interval, in standard deviations
+SCANS = 3  # of all numbers: with one, states come and go half as often
 MOST_STEPS = 20  # out of it: the density of an angle does not fall off
 OUTSIDE = IntegrationError, np.linalg.LinAlgError
 """What ends a trajectory of NUTS where there is no density."""
@@ -49,7 +50,7 @@ def slice_each(log_density, point, names, elements, scales, rng):
     """
     whole = DictToArrayBijection.map({name: point[name] for name in names})
     x, info = whole.data.copy(), whole.point_map_info
-    for i, scale in zip(elements, scales, strict=True):
+    for i, scale in SCANS * list(zip(elements, scales, strict=True)):
 
         def density(value, i=i):
             x[i] = value.item()

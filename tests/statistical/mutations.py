@@ -100,8 +100,8 @@ MUTATIONS = {
         "steps/scarce.py",
         (
             (
-                "    for i, scale in zip(",
-                "    first, new = x.copy(), x.copy()\n    for i, scale in zip(",
+                "    for i, scale in SCANS",
+                "    first, new = x.copy(), x.copy()\n    for i, scale in SCANS",
             ),
             (
                 "        x[i] = slice_sample(",
