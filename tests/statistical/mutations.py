@@ -86,9 +86,8 @@ MUTATIONS = {
         "steps/nuts.py",
         (
             (
-                "        point, stats = super().step(point)\n        if elements",
-                "        before = self._vacant.draw(point, self.rng)\n"
-                "        point, stats = super().step(before)\n        if elements",
+                "point, stats = self._trajectory(point, ",
+                "point, stats = self._trajectory(self._vacant.draw(point, self.rng), ",
             ),
             ("return self._vacant.draw(point, self.rng), stats", "return point, stats"),
         ),
