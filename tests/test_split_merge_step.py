@@ -104,3 +104,21 @@ def test_no_moves_without_weights_in_common():
     [(_, stats)] = run(step, model.initial_point(), 2)[1:]
     assert stats["proposals"] == 0
     assert np.isfinite(stats["log_joint"])
+
+
+def test_a_state_of_given_times_alone():
+    """Of an autoregression: no data are in it; fails if some must be."""
+    y = np.random.default_rng(2).normal(size=(24, 1))
+    with pm.Model():
+        z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", n_states=3), lengths=[8, 8, 8])
+        A, Sigma = dshdp.MatrixNormalInverseWishart("A", S0=np.eye(1), n_states=3)
+        dshdp.SwitchingVAR("y", A, Sigma, z, observed=y)
+        step = dshdp.WeakLimitFFBS([z], rng=np.random.default_rng(1))
+        start = pm.modelcontext(None).initial_point()
+    [prior] = step._priors
+    point = start | {"z": np.where(np.arange(24) % 8 == 0, 2, 0).astype(start["z"].dtype)}
+    marginals = prior.joint.emissions[0].marginals(point)
+    given = marginals.among(np.array([0, 8, 16])).among(np.array([0, 2]))
+    assert not given.evidence(given.moments(np.array([0, 1]), 2), np.arange(2)).any()
+    after = prior.moves.improve(point, np.random.default_rng(1))
+    assert prior.joint(after) > prior.joint(point)

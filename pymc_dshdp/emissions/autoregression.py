@@ -193,8 +193,8 @@ class Autoregression(Family):
 
     def select(self, data, times):
         """Those among the time points that have all their predecessors."""
-        place = np.minimum(np.searchsorted(data.active, times), data.active.size - 1)
-        active = np.flatnonzero(data.active[place] == times)
+        place = np.searchsorted(data.active, times)
+        active = np.flatnonzero(np.searchsorted(data.active, times, side="right") > place)
         rows = place[active]
         return _Regression(len(times), active, data.y_and_x[rows], data.x_and_y[rows])
 
