@@ -642,7 +642,7 @@ MUTATIONS = {
         "emissions/normal.py",
         (("state_sums(z, (data - mean) ** 2.0, n_states)",
           "state_sums((z + 1) % n_states, (data - mean) ** 2.0, n_states)"),),
-        f"{STEPS} fixed/given/ffbs/normal-scale/one",
+        "tests/emissions/test_conditionals.py::test_density_of_each_element_is_the_models",
     ),
     "imputed-kept": Mutation(
         "missing values kept instead of redrawn given the states",
