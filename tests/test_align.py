@@ -10,6 +10,7 @@ import pymc as pm
 import pytest
 import xarray as xr
 from models import sample
+from pymc.exceptions import ImputationWarning
 from results import dressed, from_groups, noisy_copies, recorded, renumbered, result, variables
 
 import pymc_dshdp as dshdp
@@ -535,6 +536,24 @@ def test_unnamed_state_axes_are_pointed_out():
     with pytest.warns(UserWarning, match=message):
         found = dshdp.align(from_groups(groups, **described))
     np.testing.assert_array_equal(found["posterior"]["mu"], groups["posterior"]["mu"])
+
+
+def test_missing_observations_are_no_states():
+    """As many missing values as states; fails if their axis is pointed out as perhaps states."""
+    y = np.ma.masked_invalid([0.1, np.nan, 5.2, 4.9, np.nan, 0.2, -0.3, np.nan])
+    with pm.Model(coords={"state": range(3)}):
+        z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", dims="state"), length=8)
+        mu = pm.Normal("mu", 0, 5, dims="state")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ImputationWarning)
+            pm.Normal("y", mu[z], 1.0, observed=y)
+        idata = pm.sample(
+            5, tune=5, chains=1, cores=1, progressbar=False, compute_convergence_checks=False
+        )
+    assert idata["posterior"]["y_unobserved"].shape == (1, 5, 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        dshdp.align(idata)
 
 
 def test_results_that_cannot_be_aligned(raw):

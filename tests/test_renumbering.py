@@ -17,7 +17,7 @@ from pymc_dshdp.graph.kinds import FREE, LABEL, NUMBERED, free
 from pymc_dshdp.graph.renumbering import kind_of
 from pymc_dshdp.graph.walks import has_op
 from pymc_dshdp.transitions.record import record_in
-from pymc_dshdp.transitions.renumbered import _leaves, record_deterministics
+from pymc_dshdp.transitions.renumbered import _leaves, record_variables
 
 L, T = 4, 7
 TABLE = np.array([3.0, 1.0, 4.0, 1.5])
@@ -242,7 +242,7 @@ def test_deterministics_of_labelled_dimensions():
         pmd.Deterministic("last", z.isel(time=-1))
         pmd.Deterministic("first", mu.isel(state=0))
         pmd.Deterministic("spread", mu.max("state") - mu.min("state"))
-    record_deterministics(model)
+    record_variables(model)
     found = record_in(model, model["z"])
     assert found.numbered == ("late", "first") and found.labels == ("last",)
     assert found.invariant == ("rate", "spread")
@@ -260,7 +260,7 @@ def test_each_prior_is_told_of_its_own():
         pm.Deterministic("half", levels[0][states[0]] + states[1])
         pm.Deterministic("crossed", pt.eq(states[0], states[1]))
     assert all(has_op(z, HiddenPathRV) for z in states)
-    record_deterministics(model)
+    record_variables(model)
     of_a, of_b = (record_in(model, z) for z in states)
     assert of_a.invariant == ("rate", "half") and of_a.numbered == ("crossed",)
     assert of_b.invariant == ("rate",) and of_b.numbered == ("half", "crossed")

@@ -186,6 +186,7 @@ def _warn_of_unnamed(posterior, hidden):
     unnamed = [
         f"{name} ({dim})"
         for name, variable in posterior.items()
+        if name not in hidden.record.missing
         for dim in variable.dims
         if re.fullmatch(rf"{re.escape(str(name))}_dim_\d+", str(dim))
         and variable.sizes[dim] == hidden.n_states

@@ -14,8 +14,8 @@ from pytensor.tensor.subtensor import AdvancedSubtensor
 
 from pymc_dshdp.distributions.path import NOTHING_KNOWN, path_parameters
 from pymc_dshdp.emissions.autoregression import SwitchingVARRV
+from pymc_dshdp.graph.splits import split_observation
 from pymc_dshdp.graph.walks import has_op, unwrap
-from pymc_dshdp.likelihood.completed import split_observation
 
 __all__ = [
     "ADVICE",

@@ -16,11 +16,10 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor
 
+from pymc_dshdp.graph.splits import split_observation
 from pymc_dshdp.graph.walks import has_op
 
-__all__ = ["OBSERVED", "UNOBSERVED", "Completed", "completed", "split_observation"]
-
-OBSERVED, UNOBSERVED = "_observed", "_unobserved"
+__all__ = ["Completed", "completed"]
 
 
 class Completed(NamedTuple):
@@ -42,36 +41,6 @@ class Completed(NamedTuple):
     joined: Variable
     mask: np.ndarray
     parts: tuple
-
-
-class Split(NamedTuple):
-    """A masked observation as PyMC splits it: its name, two parts and what joins them."""
-
-    name: str
-    observed: Variable
-    unobserved: Variable
-    joined: Variable
-
-
-def split_observation(model, part):
-    """Find the split observation that a variable is a part of, or None.
-
-    The names alone do not tell: a latent variable may be called ``y_unobserved``. The observed and
-    the free part must be there, and the Deterministic of the whole must be put together of both.
-    """
-    suffix = next((s for s in (UNOBSERVED, OBSERVED) if str(part.name).endswith(s)), None)
-    if suffix is None:
-        return None
-    name = part.name.removesuffix(suffix)
-    observed, unobserved, joined = (
-        model.named_vars.get(n) for n in (name + OBSERVED, name + UNOBSERVED, name)
-    )
-    if observed not in model.observed_RVs or unobserved not in model.free_RVs:
-        return None
-    if joined not in model.deterministics:
-        return None
-    both = {observed, unobserved} <= set(ancestors([joined], blockers=model.basic_RVs))
-    return Split(name, observed, unobserved, joined) if both else None
 
 
 def completed(model, part):

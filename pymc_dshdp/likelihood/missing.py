@@ -18,9 +18,9 @@ from pytensor.tensor.subtensor import AdvancedSubtensor
 
 from pymc_dshdp.distributions import HiddenPathRV
 from pymc_dshdp.graph.readers import in_values, quiet_at_first
+from pymc_dshdp.graph.splits import UNOBSERVED, split_observation
 from pymc_dshdp.graph.terms import densities
 from pymc_dshdp.graph.walks import has_op
-from pymc_dshdp.likelihood.completed import UNOBSERVED, split_observation
 from pymc_dshdp.likelihood.partial import PartialNormal, has_marginal_density
 
 __all__ = ["MissingValues", "is_missing_observation"]

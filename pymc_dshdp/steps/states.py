@@ -24,7 +24,7 @@ from pymc_dshdp.steps.prior_sampler import PriorSampler
 from pymc_dshdp.steps.slice_emission import SliceEmissionStep
 from pymc_dshdp.steps.split_merge import proposals_in_time
 from pymc_dshdp.transitions import find_transitions
-from pymc_dshdp.transitions.renumbered import record_deterministics
+from pymc_dshdp.transitions.renumbered import record_variables
 
 __all__ = ["HELD_ITERATIONS", "StatesStep", "StatesStepState"]
 
@@ -74,7 +74,7 @@ class StatesStep(ChainStep):
         start = model.initial_point() if initial_point is None else initial_point
         name = type(self).__name__
         priors = _complete_priors(model, vars, name)
-        record_deterministics(model)
+        record_variables(model)
         behind = [z for prior in priors for z in (*prior.states, *prior.observed)]
         self._missing = MissingValues(model, behind)
         strangers = [

@@ -14,7 +14,7 @@ import numpy as np
 __all__ = ["StatesRecord", "record_in", "records_of"]
 
 MARK = b'{"pymc_dshdp":'
-VERSION = 3
+VERSION = 4
 _KAPPA = ("constant", "varies")
 
 
@@ -55,6 +55,8 @@ class StatesRecord:
         Deterministics without the state dimension: those whose entries are numbers of states, those
         that depend on the numbers otherwise, and those that stay as they are if the states are
         numbered otherwise. Written before sampling (``renumbered.py``); no other is told of.
+    missing : tuple of str
+        Free parts of masked observations, such as ``y_unobserved``; written at the same time.
     """
 
     states: str
@@ -73,6 +75,7 @@ class StatesRecord:
     labels: tuple = ()
     numbered: tuple = ()
     invariant: tuple = ()
+    missing: tuple = ()
 
     @classmethod
     def of(cls, z, prior, *, lengths, known, group):

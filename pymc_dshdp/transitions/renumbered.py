@@ -1,26 +1,29 @@
-"""Which Deterministics of a model go by the numbers of the states: told from their graphs."""
+"""What the record of a result says of the model's other variables, read from the whole model."""
 
 from dataclasses import replace
 
 from pymc_dshdp.distributions import HiddenPathRV
 from pymc_dshdp.graph.kinds import LABEL, NUMBERED, free
 from pymc_dshdp.graph.renumbering import kind_of
+from pymc_dshdp.graph.splits import split_observation
 from pymc_dshdp.graph.walks import has_op
 from pymc_dshdp.transitions.record import record_in
 
-__all__ = ["record_deterministics"]
+__all__ = ["record_variables"]
 
 
-def record_deterministics(model) -> None:
-    """Write into the records of a model what a renumbering of the states does to Deterministics.
+def record_variables(model) -> None:
+    """Write into the records of a model what a renumbering of the states does to its variables.
 
-    Those with a state dimension are permuted along it, and need no word. They may be declared after
-    the states: the steps that draw the states call this before sampling. States that have lost
-    their record, to ``pm.do(prune_vars=True)``, are passed over.
+    Deterministics with a state dimension are permuted along it, and need no word; nor has a missing
+    part of an observation a state dimension, however many entries it has. Variables may be declared
+    after the states: the steps that draw the states call this before sampling. States that have
+    lost their record, to ``pm.do(prune_vars=True)``, are passed over.
     """
     states = [rv for rv in model.basic_RVs if has_op(rv, HiddenPathRV)]
     states = [z for z in states if f"{z.name}_record" in model.named_vars]
     records = {z: record_in(model, z) for z in states}
+    missing = tuple(v.name for v in model.free_RVs if split_observation(model, v) is not None)
     own = set().union(*(record.own() for record in records.values()))
     for dims in {record.dims for record in records.values()}:
         members = [z for z in states if records[z].dims == dims]
@@ -36,6 +39,7 @@ def record_deterministics(model) -> None:
                 labels=tuple(name for name, kind in kinds.items() if kind == LABEL),
                 numbered=tuple(name for name, kind in kinds.items() if kind == NUMBERED),
                 invariant=tuple(name for name, kind in kinds.items() if kind.name == "free"),
+                missing=missing,
             )
             model[f"{z.name}_record"].set_value(record.to_bytes())
 
