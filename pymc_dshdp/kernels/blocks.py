@@ -13,6 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from pymc_dshdp.kernels.antecedents import antecedents_for, of_times_before
 from pymc_dshdp.kernels.filtering import (
     NO_ROW,
     NO_SHIFTS,
@@ -81,13 +82,17 @@ def sample_paths(rows, n_states, initial, transitions, lengths, uniforms, thread
     log_marginal = np.zeros(lengths.shape[0])
     logarithms = np.zeros(lengths.shape[0], bool)
     states = np.empty(T, np.int64)
+    n_matrices, varies = len(transitions.pi_bar), transitions.varying is not None
+    antecedents = antecedents_for(n_matrices, varies, T, n_states)
+    earlier = of_times_before(uniforms) if len(antecedents) else uniforms
 
     def filter_block(block, before):
         """Filter a block; returns what is found in each of its groups."""
         out, here = filtered[: block.high - block.low], logarithms[block.sequences]
         now = transitions.between(block.low, block.high)
         if lengths.size == 1:
-            return [_filter_alone(rows_of, block, initial, now, before, here, out)]
+            choices = earlier[block.low : block.high], antecedents[block.low : block.high]
+            return [_filter_alone(rows_of, block, initial, now, before, here, out, choices)]
         table = rows_of.table(block.low, block.high)
 
         def filter_group(group):
@@ -103,6 +108,8 @@ def sample_paths(rows, n_states, initial, transitions, lengths, uniforms, thread
                 here[pieces],
                 out[times],
                 NO_SHIFTS,
+                earlier[block.low : block.high][times],
+                antecedents[block.low : block.high][times],
             )
 
         return list(spread(filter_group, block.groups))
@@ -123,6 +130,7 @@ def sample_paths(rows, n_states, initial, transitions, lengths, uniforms, thread
                 uniforms[low:high],
                 logarithms[block.sequences][pieces],
                 after,
+                antecedents[low : high + (after >= 0)],
             )
 
         list(spread(sample_group, block.groups))
@@ -219,7 +227,7 @@ class _Rows:
         return table
 
 
-def _filter_alone(rows_of, block, initial, transitions, before, logarithms, out):
+def _filter_alone(rows_of, block, initial, transitions, before, logarithms, out, choices):
     """Filter a sequence that has no other beside it, from the pieces of its table in turn.
 
     Where it turns out in the middle to need logarithms it is begun again, unless it began in an
@@ -239,12 +247,13 @@ def _filter_alone(rows_of, block, initial, transitions, before, logarithms, out)
             given,
             out[start:stop],
             NO_SHIFTS,
+            *(x[start:stop] for x in choices),
         )
         if found.logarithms[0] and not given[0] and carried[0].size > 0:
             if before[0].size > 0:
                 return found
             return _filter_alone(
-                rows_of, block, initial, transitions, before, found.logarithms, out
+                rows_of, block, initial, transitions, before, found.logarithms, out, choices
             )
         if found.impossible[0] >= 0:
             return found._replace(impossible=found.impossible + start)

@@ -6,10 +6,11 @@ from typing import NamedTuple
 import numpy as np
 from numba.extending import register_jitable
 
+from pymc_dshdp.kernels.antecedents import draw_antecedents
 from pymc_dshdp.kernels.cache import njit
-from pymc_dshdp.kernels.chain import exact_stay_and_leave, fill_matrix, stay_and_leave
+from pymc_dshdp.kernels.chain import exact_stay_and_leave, fill_matrix
 from pymc_dshdp.kernels.copies import copy_into
-from pymc_dshdp.kernels.lanes import lanes_of
+from pymc_dshdp.kernels.lanes import HEADROOM, lanes_of, leave_states, reached
 from pymc_dshdp.kernels.log_messages import filter_by_logarithms
 from pymc_dshdp.kernels.simd import (
     LOST,
@@ -31,7 +32,6 @@ from pymc_dshdp.kernels.underflow import (
 )
 
 SMALLEST_NORMALISER = 1e-280
-HEADROOM = 2.0**60  # by which products of rows that are not scaled yet are kept from underflow
 CALM, SETTLED = -700, -1000  # powers of two
 CLOSE = 2.0**-400
 WATCHING = np.iinfo(np.int64).max
@@ -65,28 +65,6 @@ class Filtered(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def _reached(current, low, high, active):
-    """List the states of positive probability in rows low..high - 1; returns their number."""
-    n = 0
-    for j in range(active.shape[0]):
-        for lane in range(low, high):
-            if current[lane, j] > 0.0:
-                active[n] = j
-                n += 1
-                break
-    return n
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _leave(current, lane, kappa_logit, stay, leave, leaving, staying):
-    """Divide a row into what leaves its states and, times 2^60, what stays in them."""
-    stay_and_leave(kappa_logit, stay, leave)
-    for k in range(stay.shape[0]):
-        leaving[lane, k] = current[lane, k] * leave[k]
-        staying[lane, k] = current[lane, k] * stay[k] * HEADROOM
-
-
-@njit(cache=True, nogil=True)
 def _multiply_by(matrices, g, rows, active, n, row, out):
     """See ``multiply_flat``; apart, so that no reference to a matrix is counted at each step."""
     multiply_flat(rows, active, n, matrices[g], row, out)
@@ -104,6 +82,8 @@ def filter_rows(
     logarithms,
     filtered,
     shifts,
+    uniforms,
+    antecedents,
 ):
     """Forward filter over rows that may begin within a sequence; see ``forward_filter``.
 
@@ -153,6 +133,11 @@ def filter_rows(
     shifts : ndarray of shape (T,) or (0,)
         log p(y_t | y_1..t-1), less log sum_k a_t(k) and plus that of the row before (0 where it is
         pi_init); where the rows are logarithms, that itself. Overwritten.
+    uniforms : ndarray of shape (T,)
+        Of the time before each row; not used without ``antecedents``.
+    antecedents : ndarray of shape (T, C), int16, or (0, 0)
+        The state before each state of each row, but first rows and logarithms; overwritten. Only
+        where kappa does not vary with time.
 
     Returns
     -------
@@ -185,6 +170,7 @@ def filter_rows(
     leaving = current if kappa is None else np.zeros((TALL, columns))
     factors = np.zeros((TALL, columns)) if as_given else leaving  # then they have the 2^60
     staying = np.zeros((TALL, columns))
+    targets = np.empty((1, columns))
     scales = np.full(n_lanes, 1.0 / HEADROOM)  # of the products of each with the matrix
     # d < 2^(CALM + floor - exponent); or watching, d(k) = astray[k] power and d = gone power
     slack = math.ceil(max(SETTLED, math.log2(LOST * log_likelihoods.size))) + 2 - CALM
@@ -214,8 +200,8 @@ def filter_rows(
                 for lane in range(n_lanes):
                     if time[lane] < start[lane + 1]:
                         row = kappa[time[lane]]
-                        _leave(current, lane, row, stay, leave, leaving, staying)
-            n = -1 if 4 * positive.max() > 3 * L else _reached(leaving, 0, TALL, active)
+                        leave_states(current, lane, row, stay, leave, leaving, staying)
+            n = -1 if 4 * positive.max() > 3 * L else reached(leaving, 0, TALL, active)
             multiply_tall(leaving, active, n, matrix, predicted)
         for lane in range(n_lanes):
             t, end = time[lane], start[lane + 1]
@@ -239,7 +225,7 @@ def filter_rows(
                 else:
                     if not together:
                         if kappa is not None:
-                            _leave(current, lane, kappa[t], stay, leave, leaving, staying)
+                            leave_states(current, lane, kappa[t], stay, leave, leaving, staying)
                         if as_given:
                             scale_to(leaving, lane, HEADROOM, factors, lane)
                         elif indexed and index[t] != loaded:
@@ -249,11 +235,15 @@ def filter_rows(
                                 fixed_stay, fixed_leave = exact_stay_and_leave(row)
                             fill_matrix(pi_bar[loaded], fixed_stay, fixed_leave, HEADROOM, matrix)
                         dense = 4 * n_positive > 3 * L
-                        n = -1 if dense else _reached(leaving, lane, lane + 1, active)
+                        n = -1 if dense else reached(leaving, lane, lane + 1, active)
                         if as_given:
                             _multiply_by(pi_bar, index[t], factors, active, n, lane, predicted)
                         else:
                             multiply_flat(factors, active, n, matrix, lane, predicted)
+                        if antecedents.shape[0] > 0:
+                            g = index[t] if as_given else -1
+                            here = factors, lane, predicted, pi_bar, g, matrix
+                            draw_antecedents(here, uniforms, t, targets, antecedents)
                     if kappa is not None:
                         for k in range(L):
                             predicted[lane, k] += staying[lane, k]
@@ -385,6 +375,8 @@ def forward_filter(log_likelihoods, initial, transitions, kappa, lengths, filter
         logarithms,
         filtered,
         shifts,
+        np.empty(0),
+        np.empty((0, 0), np.int16),
     )
 
 

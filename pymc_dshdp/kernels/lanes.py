@@ -1,9 +1,12 @@
-"""Sequences in lanes that advance together."""
+"""Sequences in lanes that advance together, and the rows that they have come to."""
 
 import numpy as np
 
 from pymc_dshdp.kernels.cache import njit
+from pymc_dshdp.kernels.chain import stay_and_leave
 from pymc_dshdp.kernels.simd import TALL
+
+HEADROOM = 2.0**60  # by which products of rows that are not scaled yet are kept from underflow
 
 
 @njit(cache=True, nogil=True)
@@ -30,3 +33,25 @@ def lanes_of(lengths):
             lane += 1
         t += lengths[n]
     return first, start
+
+
+@njit(cache=True, nogil=True)
+def reached(current, low, high, active):
+    """List the states of positive probability in rows low..high - 1; returns their number."""
+    n = 0
+    for j in range(active.shape[0]):
+        for lane in range(low, high):
+            if current[lane, j] > 0.0:
+                active[n] = j
+                n += 1
+                break
+    return n
+
+
+@njit(cache=True, nogil=True, inline="always")
+def leave_states(current, lane, kappa_logit, stay, leave, leaving, staying):
+    """Divide a row into what leaves its states and, times 2^60, what stays in them."""
+    stay_and_leave(kappa_logit, stay, leave)
+    for k in range(stay.shape[0]):
+        leaving[lane, k] = current[lane, k] * leave[k]
+        staying[lane, k] = current[lane, k] * stay[k] * HEADROOM

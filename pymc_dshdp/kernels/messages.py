@@ -5,15 +5,13 @@ from typing import NamedTuple
 import numpy as np
 from numba.extending import register_jitable
 
+from pymc_dshdp.kernels.antecedents import antecedents_for, many_matrices, of_times_before
 from pymc_dshdp.kernels.cache import njit
 from pymc_dshdp.kernels.chain import exact_stay_and_leave, stay_and_leave, transition_matrix
 from pymc_dshdp.kernels.copies import copy_into
-from pymc_dshdp.kernels.filtering import first_impossible, forward_filter
+from pymc_dshdp.kernels.filtering import filter_rows, first_impossible
 from pymc_dshdp.kernels.log_messages import sample_by_logarithms
-from pymc_dshdp.kernels.simd import fetch, weigh
-
-AHEAD = 3  # times that a matrix is asked for before it is read
-MANY = 8  # times for each matrix from which on all are transposed first
+from pymc_dshdp.kernels.simd import weigh
 
 
 class PathDraw(NamedTuple):
@@ -56,7 +54,9 @@ def _choose(weights, target):
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
-def backward_sample(filtered, transitions, kappa, lengths, uniforms, logarithms, following):
+def backward_sample(
+    filtered, transitions, kappa, lengths, uniforms, logarithms, following, antecedents
+):
     """Draw z ~ p(z | y) from the filtered probabilities, last time point first.
 
     p(z_T = k) is proportional to a_T(k), p(z_t = k | z_{t+1}, y_1..t) to
@@ -77,6 +77,8 @@ def backward_sample(filtered, transitions, kappa, lengths, uniforms, logarithms,
         Sequences whose rows are logarithms.
     following : int
         State after the last time point where the last sequence goes on, else -1.
+    antecedents : ndarray of shape (T, C), int16, or (0, C)
+        Of ``filter_rows``, where it has drawn them; where a state follows, also of its time.
 
     Returns
     -------
@@ -86,7 +88,9 @@ def backward_sample(filtered, transitions, kappa, lengths, uniforms, logarithms,
     kappa_logit, pi_bar, index, grouped = transitions
     stay, leave = exact_stay_and_leave(kappa_logit[0])
     indexed, loaded = index.shape[0] > 0, 0
-    held = pi_bar.shape[0] if MANY * pi_bar.shape[0] <= T else 1  # matrices with columns in a row
+    drawn = antecedents.shape[0] > 0
+    few = not drawn and not many_matrices(pi_bar.shape[0], T)
+    held = pi_bar.shape[0] if few else 1  # matrices with columns in a row
     incoming = np.empty((held * L, L))
     for g in range(held):
         if kappa is None:
@@ -109,13 +113,13 @@ def backward_sample(filtered, transitions, kappa, lengths, uniforms, logarithms,
         for _ in range(lengths[sequence]):
             if j < 0:
                 j = choose(filtered[t], uniforms[t])
+            elif drawn:
+                j = min(np.int64(antecedents[t + 1, j]), L - 1)
             else:
                 g = index[t + 1] if indexed else 0
                 if held == pi_bar.shape[0]:
                     total, _ = weigh(filtered, t, 1.0, incoming, g * L + j, weights, 0)
                 else:
-                    if t >= AHEAD:
-                        fetch(pi_bar, index[t + 1 - AHEAD])
                     for k in range(L):
                         column[0, k] = pi_bar[g, k, j]
                     total, _ = weigh(filtered, t, 1.0, column, 0, weights, 0)
@@ -161,14 +165,35 @@ def forward_filter_backward_sample(log_likelihoods, initial, transitions, length
 def draw_paths(log_likelihoods, initial, transitions, kappa, lengths, uniforms):
     """See ``forward_filter_backward_sample``; ``kappa`` is ``transitions.varying``."""
     filtered = np.empty(log_likelihoods.shape)
-    found = forward_filter(
-        log_likelihoods, initial, transitions, kappa, lengths, filtered, np.empty(0)
+    antecedents = antecedents_for(
+        transitions[1].shape[0], kappa is not None, *log_likelihoods.shape
+    )
+    found = filter_rows(
+        log_likelihoods,
+        initial,
+        transitions,
+        kappa,
+        lengths,
+        np.empty(0),  # numba takes a constant to be read-only, and would compile it all once more
+        0.0,
+        np.zeros(lengths.shape[0], np.bool_),
+        filtered,
+        np.empty(0),
+        of_times_before(uniforms),
+        antecedents,
     )
     impossible = first_impossible(found)
     if impossible >= 0:
         states = np.zeros(filtered.shape[0], np.int64)
     else:
         states = backward_sample(
-            filtered, transitions, kappa, lengths, uniforms, found.logarithms, np.int64(-1)
+            filtered,
+            transitions,
+            kappa,
+            lengths,
+            uniforms,
+            found.logarithms,
+            np.int64(-1),
+            antecedents,
         )
     return PathDraw(states, found.log_marginal_likelihood, impossible)

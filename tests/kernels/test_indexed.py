@@ -5,9 +5,11 @@ import pytest
 from reference import all_paths, assert_frequencies
 from scipy import special
 
+from pymc_dshdp.kernels.blocks import sample_paths
 from pymc_dshdp.kernels.chain import NO_INDEX, Transitions, first_wrong_row, without_persistence
 from pymc_dshdp.kernels.decoding import filter_with_scores, smooth
-from pymc_dshdp.kernels.messages import forward_filter_backward_sample
+from pymc_dshdp.kernels.filtering import NO_SHIFTS, forward_filter
+from pymc_dshdp.kernels.messages import backward_sample, forward_filter_backward_sample
 from pymc_dshdp.kernels.simulation import (
     MARK,
     first_impossible_time,
@@ -111,6 +113,62 @@ def test_evidence_of_many_sequences(n_states, matrices, grouped):
     pair = filtered[0][:, None] * rows[index[1]] * smoothed[1] / (filtered[0] @ rows[index[1]])
     assert abs(together / draws - pair).max() < 5.0 * 0.5 / np.sqrt(draws)
     np.testing.assert_allclose(pair.sum(axis=1), smoothed[0], atol=1e-12)
+
+
+@pytest.mark.parametrize("n_states", [3, 4, 24, 45], ids=["padded", "given", "wide", "tiles"])
+@pytest.mark.parametrize("grouped", [False, True], ids=["no-kappa", "groups"])
+def test_states_drawn_ahead_are_those_drawn_after(n_states, grouped):
+    """Antecedents, drawn where the matrix was at hand, against a backward sample of its columns.
+
+    Fails if the uniform number, or the matrix, is that of another time; in pieces of sequences
+    too, of which the first state is one of the piece before.
+    """
+    generator = np.random.default_rng(11)
+    lengths = np.array([90, 1, 30, 79])
+    T = int(lengths.sum())
+    rows = generator.dirichlet(np.full(n_states, 0.1), size=(T, n_states))
+    rows[generator.random(rows.shape) < 0.3] = 0.0
+    rows[..., 0] += 1e-3
+    rows /= rows.sum(axis=-1, keepdims=True)
+    ell, uniforms = generator.normal(0.0, 2.0, (T, n_states)), generator.random(T)
+    initial, index = generator.dirichlet(np.ones(n_states)), generator.permutation(T)
+    logit = generator.normal(size=(T, n_states)) if grouped else np.full((1, n_states), -np.inf)
+    transitions = Transitions(logit, rows, index, grouped)
+    drawn = forward_filter_backward_sample(ell, initial, transitions, lengths, uniforms).states
+    filtered, logarithms = np.empty(ell.shape), np.zeros(4, bool)
+    forward_filter(ell, initial, transitions, None, lengths, filtered, NO_SHIFTS)
+    none = np.empty((0, n_states), np.int16)
+    after = backward_sample(filtered, transitions, None, lengths, uniforms, logarithms, -1, none)
+    np.testing.assert_array_equal(drawn, after)
+    for blocks in (50.0, 1e9):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("pymc_dshdp.kernels.blocks.BLOCK_BYTES", 8 * n_states * blocks)
+            patch.setattr("pymc_dshdp.kernels.blocks.PIECE_ELEMENTS", 20 * n_states)
+            for part in ([T], lengths):
+                given = n_states, initial, transitions, np.array(part), uniforms
+                found = sample_paths(lambda low, high: ell[low:high], *given).states
+                if len(part) > 1:
+                    np.testing.assert_array_equal(found, drawn)
+                else:
+                    whole = forward_filter_backward_sample(ell, *given[1:]).states
+                    np.testing.assert_array_equal(found, whole)
+
+
+@pytest.mark.parametrize("n_states", [4, 7, 24])
+def test_states_drawn_ahead_are_possible(n_states):
+    """With the largest uniform number that there is; fails if a sum is rounded down to reach it."""
+    generator = np.random.default_rng(12)
+    rows = generator.dirichlet(np.full(n_states, 0.05), size=(5000, n_states))
+    rows[generator.random(rows.shape) < 0.5] = 0.0
+    rows[..., 0] += 1e-3
+    rows[:, 1:, -1] = 0.0
+    rows /= rows.sum(axis=-1, keepdims=True)
+    transitions = without_persistence(rows, np.arange(5000))
+    ell, initial = generator.normal(size=(5000, n_states)), np.full(n_states, 1.0 / n_states)
+    uniforms = np.full(5000, np.nextafter(1.0, 0.0))
+    given = ell, initial, transitions, np.array([5000]), uniforms
+    states = forward_filter_backward_sample(*given).states
+    assert (rows[np.arange(1, 5000), states[:-1], states[1:]] > 0.0).all()
 
 
 def drawn_pairs(states, n_states):

@@ -336,9 +336,8 @@ def test_observations_impossible_in_some_states_are_fine():
     assert_allclose(probabilities(filtered), twin_filtered, rtol=1e-9, atol=1e-14)
     assert_allclose(log_marginal, twin_log_marginal, rtol=1e-12)
     uniforms, logarithms = rng.random(200), np.array([False])
-    states = backward_sample(
-        filtered, without_persistence(transition), None, lengths, uniforms, logarithms, -1
-    )
+    transitions, none = without_persistence(transition), np.empty((0, 4), np.int16)
+    states = backward_sample(filtered, transitions, None, lengths, uniforms, logarithms, -1, none)
     assert np.all(np.isfinite(log_likelihoods[np.arange(200), states]))
 
 

@@ -169,6 +169,13 @@ def test_plain_twins_of_whole_rows():
             plain.multiply_flat(left, active, n, matrix, row, out[3])
         for other in out[1:]:
             assert_allclose(other, out[0], rtol=1e-14)
+    bounds, counts = 0.7 * (left[1, :21] @ matrix)[None], []
+    for module in (products, plain):
+        counts.append(np.full((3, 24), -1, np.int16))
+        module.count_below(left, 1, matrix, bounds, 2, counts[-1])
+    sums = np.cumsum(left[1, :21, None] * matrix, axis=0)
+    assert_array_equal(counts[0][2], (sums <= bounds).sum(axis=0))
+    assert_array_equal(*counts)
     y, mean, scale = rng.normal(size=(11, 3)), rng.normal(size=(7, 3)), rng.random((7, 3)) + 0.5
     assert_allclose(
         plain.normal_table(y, mean, scale), tables.normal_table(y, mean, scale), rtol=1e-13

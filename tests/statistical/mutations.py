@@ -359,6 +359,13 @@ MUTATIONS = {
         "tests/kernels/test_indexed.py::test_draws_follow_the_enumerated_posterior",
         4000,
     ),
+    "antecedents-late": Mutation(
+        "the states before each state drawn with the matrix of another time",
+        "kernels/antecedents.py",
+        (("matrices[g] if g >= 0", "matrices[max(g - 1, 0)] if g >= 0"),),
+        "tests/kernels/test_indexed.py::test_states_drawn_ahead_are_those_drawn_after",
+        4000,
+    ),
     "zero-leaks": Mutation(
         "a little mass on transitions that are impossible",
         "transitions/fixed.py",

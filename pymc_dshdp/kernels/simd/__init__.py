@@ -15,11 +15,10 @@ from pymc_dshdp.kernels.simd.switch import (
 )
 
 if uses_vectors():
-    from pymc_dshdp.kernels.simd.products import multiply_flat, multiply_tall
+    from pymc_dshdp.kernels.simd.products import count_below, multiply_flat, multiply_tall
     from pymc_dshdp.kernels.simd.rows import (
         exp_in_place,
         exponentiate,
-        fetch,
         scale_to,
         weigh,
         weigh_in_doubt,
@@ -29,9 +28,9 @@ if uses_vectors():
 else:
     from pymc_dshdp.kernels.simd.plain import (
         binary_exponent,
+        count_below,
         exp_in_place,
         exponentiate,
-        fetch,
         log_in_place,
         multiply_flat,
         multiply_tall,
@@ -47,9 +46,9 @@ __all__ = [
     "TALL",
     "WIDTH",
     "binary_exponent",
+    "count_below",
     "exp_in_place",
     "exponentiate",
-    "fetch",
     "log_in_place",
     "multiply_flat",
     "multiply_tall",

@@ -76,11 +76,6 @@ def weigh_in_doubt(rows, row, factor, weights, line, out, target, most, growth, 
 
 
 @njit(cache=True, nogil=True)
-def fetch(matrices, g):
-    """See ``rows.fetch``: nothing, as it changes no result."""
-
-
-@njit(cache=True, nogil=True)
 def scale_to(rows, row, factor, out, line):
     """See ``rows.scale_to``."""
     for k in range(out.shape[1]):
@@ -102,6 +97,16 @@ def multiply_tall(rows, active, n, matrix, out):
     """See ``products.multiply_tall``."""
     for row in range(TALL):
         multiply_flat(rows, active, n, matrix, row, out)
+
+
+@njit(cache=True, nogil=True)
+def count_below(rows, row, matrix, targets, t, out):
+    """See ``products.count_below``."""
+    for k in range(matrix.shape[1]):
+        total, out[t, k] = 0.0, 0
+        for j in range(matrix.shape[0]):
+            total += rows[row, j] * matrix[j, k]
+            out[t, k] += total <= targets[0, k]
 
 
 @njit(cache=True, nogil=True)

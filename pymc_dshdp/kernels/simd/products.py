@@ -14,6 +14,8 @@ from numba.extending import intrinsic
 from pymc_dshdp.kernels.cache import njit
 from pymc_dshdp.kernels.simd.switch import TALL, WIDTH
 from pymc_dshdp.kernels.simd.vectors import (
+    BITS,
+    SHORT,
     VECTOR,
     address,
     arrays_of,
@@ -79,8 +81,53 @@ def _tile(n_rows, n_vectors):
     return tile
 
 
+def _counting_tile(n_vectors):
+    """Make ``tile(rows, matrix, targets, row, column, t, out)`` for some columns.
+
+    See ``count_below``. The sums are those of ``_tile``, with which they end.
+    """
+
+    @intrinsic
+    def tile(typingctx, rows, matrix, targets, row, column, t, out):
+        signature = types.void(rows, matrix, targets, row, column, t, out)
+
+        def codegen(context, builder, signature, arguments):
+            rows, matrix, targets, out = arrays_of(
+                context, builder, signature, arguments, counts=[3]
+            )
+            _, _, _, row, column, t, _ = arguments
+            zero, none = column.type(0), constant(BITS, 0)
+            source, bounds = address(builder, rows, row, zero), []
+            places = [column.type(WIDTH * v) for v in range(n_vectors)]
+            for place in places:
+                at = builder.gep(address(builder, targets, zero, column), [place])
+                bounds.append(load(builder, at))
+            totals, counts = (
+                [cgutils.alloca_once_value(builder, start) for _ in places]
+                for start in (constant(VECTOR, 0.0), none)
+            )
+            with cgutils.for_range(builder, n_lines(builder, matrix)) as loop:
+                line = address(builder, matrix, loop.index, column)
+                factor = spread(builder, builder.load(builder.gep(source, [loop.index])))
+                for place, bound, total, count in zip(places, bounds, totals, counts, strict=True):
+                    part = load(builder, builder.gep(line, [place]))
+                    added = multiply_add(builder, factor, part, builder.load(total))
+                    builder.store(added, total)
+                    below = builder.sext(builder.fcmp_ordered("<=", added, bound), BITS)
+                    builder.store(builder.sub(builder.load(count), below), count)
+            target = address(builder, out, t, column)
+            for place, count in zip(places, counts, strict=True):
+                at = builder.bitcast(builder.gep(target, [place]), SHORT.as_pointer())
+                builder.store(builder.trunc(builder.load(count), SHORT), at, align=2)
+
+        return signature, codegen
+
+    return tile
+
+
 _tall_2, _tall_1 = _tile(TALL, 2), _tile(TALL, 1)
 _flat_10, _flat_5, _flat_3, _flat_1 = _tile(1, 10), _tile(1, 5), _tile(1, 3), _tile(1, 1)
+_counting_5, _counting_1 = _counting_tile(5), _counting_tile(1)
 
 
 @njit(cache=True, nogil=True)
@@ -111,4 +158,20 @@ def multiply_flat(rows, active, n, matrix, row, out):
         k += 12
     while k + 4 <= columns:
         _flat_1(rows, active, n, matrix, row, k, out)
+        k += 4
+
+
+@njit(cache=True, nogil=True, inline="always")
+def count_below(rows, row, matrix, targets, t, out):
+    """out[t, k] = how many of the sums over i = 0..j of rows[row, i] matrix[i, k] are at most x_k.
+
+    As these grow with j, it is the first j of which the sum exceeds x_k = targets[0, k].
+    """
+    columns = matrix.shape[1]
+    k = 0
+    while k + 20 <= columns:
+        _counting_5(rows, matrix, targets, row, k, t, out)
+        k += 20
+    while k + 4 <= columns:
+        _counting_1(rows, matrix, targets, row, k, t, out)
         k += 4

@@ -7,13 +7,12 @@ the columns of one row in vectors of four, and the last ones, if they are fewer,
 whatever lies beyond the row is neither read nor written.
 """
 
-from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
 from pymc_dshdp.kernels.cache import njit
-from pymc_dshdp.kernels.simd.switch import LINE, LOST, NEGLIGIBLE
+from pymc_dshdp.kernels.simd.switch import LOST, NEGLIGIBLE
 from pymc_dshdp.kernels.simd.vectors import (
     BITS,
     VECTOR,
@@ -176,39 +175,6 @@ def weigh_in_doubt(
     found = types.Tuple((types.float64, types.int64, types.float64, types.float64))
     arguments = rows, row, factor, weights, line, out, target, most, growth, bound, lost
     return found(*arguments), _weigher
-
-
-@intrinsic
-def fetch(typingctx, matrices, g):
-    """Ask for matrices[g] of a contiguous array, of three dimensions, to be brought to the cache.
-
-    What is read at addresses that follow from the read before waits for the memory each time: a
-    backward sample through a matrix for each time takes 9 times as long as through one, and a half
-    of that where they are asked for ahead.
-    """
-    signature = types.void(matrices, g)
-
-    def codegen(context, builder, signature, arguments):
-        kind = signature.args[0]
-        array = context.make_array(kind)(context, builder, arguments[0])
-        _, lines, columns = cgutils.unpack_tuple(builder, array.shape, 3)
-        size = builder.mul(lines, columns)
-        start = builder.gep(array.data, [builder.mul(arguments[1], size)])
-        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
-        function = cgutils.get_or_insert_function(
-            builder.module,
-            ir.FunctionType(ir.VoidType(), [byte, number, number, number]),
-            "llvm.prefetch.p0i8",
-        )
-        to_read = [number(0), number(3), number(1)]  # to keep near, as data
-        with cgutils.for_range_slice(builder, size.type(0), size, size.type(LINE), size.type) as (
-            place,
-            _,
-        ):
-            at = builder.bitcast(builder.gep(start, [place]), byte)
-            builder.call(function, [at, *to_read])
-
-    return signature, codegen
 
 
 @intrinsic

@@ -8,6 +8,7 @@ from pymc_dshdp.kernels.simd.switch import SMALLEST_EXPONENT, WIDTH
 
 VECTOR = ir.VectorType(ir.DoubleType(), WIDTH)
 BITS = ir.VectorType(ir.IntType(64), WIDTH)
+SHORT = ir.VectorType(ir.IntType(16), WIDTH)
 FLAGS = ir.VectorType(ir.IntType(1), WIDTH)
 INDEX = ir.IntType(32)
 
@@ -34,15 +35,16 @@ EXP_VALUES = (SMALLEST_EXPONENT, ROUND_TO_INTEGER, LOG2_E, -LN2_HIGH, -LN2_LOW, 
 SMALLEST, SHIFT, SLOPE, HIGH, LOW, FIRST = range(6)  # their places
 
 
-def arrays_of(context, builder, signature, arguments, indices=()):
+def arrays_of(context, builder, signature, arguments, indices=(), counts=()):
     """Structs of the arrays among the arguments, the last of which is written to.
 
-    They must be contiguous and of float64, or of int64 where their places are in ``indices``.
+    They must be contiguous and of float64, or of int64 where their places are in ``indices``, of
+    int16 where they are in ``counts``.
     """
     pairs = zip(signature.args, arguments, strict=True)
     kinds, values = zip(*(p for p in pairs if isinstance(p[0], types.Array)), strict=True)
     for i, kind in enumerate(kinds):
-        dtype = types.int64 if i in indices else types.float64
+        dtype = types.int64 if i in indices else types.int16 if i in counts else types.float64
         if kind.layout != "C":
             raise TypeError(f"the rows of {kind} do not follow one another in memory")
         if kind.dtype != dtype:
