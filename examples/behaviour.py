@@ -1,4 +1,4 @@
-"""Behaviour: three models of autoregressive data, started from a parametric ARHMM.
+"""Behaviour: which movements does it consist of, and which of three priors says so best?
 
     python examples/behaviour.py                     # simulated data like the paper's video
     python examples/behaviour.py path/to/file.npz    # yt_train and yt_test
@@ -29,6 +29,7 @@ import pymc_dshdp as dshdp
 from pymc_dshdp.plots.style import COLOURS, state_colours
 
 HERE = Path(__file__).parent
+WORDS = {"DS": "the disentangled", "sticky": "the sticky", "HDP": "the plain"}
 TRAINING_TRIALS, TEST_TRIALS, FRAMES = 16, 12, 189
 
 
@@ -112,7 +113,8 @@ def figure(fits, parametric, train, path):
     aligned = dshdp.align(fits["DS"].idata)
     found = aligned["alignment"]["z_consensus"].values
     first = slice(train.lengths[0])
-    fig = plt.figure(figsize=(13, 8), layout="constrained")
+    plt.rcParams["font.size"] = 8
+    fig = plt.figure(figsize=(10, 6), layout="constrained")
     grid = fig.add_gridspec(3, 3, height_ratios=(1, 1, 1.5))
     matched = dshdp.align_to(parametric, found)
     colours = state_colours(max(matched.max(), found.max()) + 1)
@@ -135,15 +137,18 @@ def figure(fits, parametric, train, path):
     for (name, fit), colour in zip(fits.items(), COLOURS, strict=False):
         axis.hist(fit.held_out["total"].values.ravel(), 20, color=colour, alpha=0.6, label=name)
     axis.set(title="held-out log-likelihood", yticks=[])
+    axis.locator_params(axis="x", nbins=4)
     axis.legend(frameon=False)
-    dshdp.plot_transitions(aligned, ax=fig.add_subplot(grid[2, 1]))
+    axis = dshdp.plot_transitions(aligned, ax=fig.add_subplot(grid[2, 1]))
+    for number in axis.texts:
+        number.remove()  # there is no room for them
     axis = fig.add_subplot(grid[2, 2])
     for h, colour in zip(("alpha", "rho1", "rho2"), COLOURS, strict=False):
         draws = np.log10(fits["DS"].idata.posterior[f"hmm_{h}"].values.ravel())
         axis.hist(draws, 30, color=colour, alpha=0.6, label=h)
     axis.set(title="hyperparameters of DS", xlabel="log10", yticks=[])
     axis.legend(frameon=False)
-    fig.savefig(path, dpi=110)
+    fig.savefig(path, dpi=72)
     plt.close(fig)
 
 
@@ -171,6 +176,10 @@ def main():
     parametric = parametric_path(declare, train, options)
     print(f"parametric ARHMM: {len(np.unique(parametric))} of {options.parametric_states} states")
     fits = fit_all(declare, train, test, options, initial_states=parametric)
+    states = dshdp.label_invariant(fits["DS"].idata)["n_occupied"].median()
+    best = max(fits, key=lambda name: float(fits[name].held_out["total"].mean()))
+    print(f"answer: {float(states):.0f} movements, where the parametric model has ", end="")
+    print(f"{len(np.unique(parametric))} states; {WORDS[best]} prior predicts the test trials best")
     figure(fits, parametric, train, options.out)
     print(f"saved {options.out}")
 

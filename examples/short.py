@@ -52,6 +52,12 @@ def interval(draws):
     return f"{middle:.2f} [{low:.2f}, {high:.2f}]"
 
 
+def between(draws, digits):
+    """Write the same in words, for an answer."""
+    low, middle, high = (f"{x:.{digits}f}" for x in np.quantile(draws, [0.05, 0.5, 0.95]))
+    return f"{middle} ({low} to {high} with probability 0.9)"
+
+
 def figure(columns=2):
     """Make axes of one size for all pictures of the gallery."""
     return plt.subplots(1, columns, figsize=(8.0, 2.8), layout="constrained")

@@ -63,7 +63,7 @@ def main(arguments=None):
         print(f"machine {i} today: failing with probability {failing[i]:.2f}")
     told = np.mean([(failing[i] > 0.5) == (truth[i][-1] == 2) for i in range(MACHINES)])
     print(f"told rightly at the last hour: {told:.0%} of the machines")
-    print(f"answer: {short.interval(hours[:, 1])} hours, and the machine fails")
+    print(f"answer: {short.between(hours[:, 1], 0)} hours")
     fig, axes = short.figure()
     ended = [i for i in range(MACHINES) if i not in running]
     shown = sorted(ended, key=lambda i: len(y[i]))[len(ended) // 2 :: len(ended) // 2][:2]

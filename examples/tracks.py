@@ -51,7 +51,7 @@ def main(arguments=None):
     night, truth, step, angle = simulate(np.random.default_rng(3))
     idata = short.fit(declare(night, step, angle), options.quick)
     mean, coefficients = short.flat(idata, "mean"), short.flat(idata, "hmm_kappa_coef")
-    day, effect = coefficients[..., 0], coefficients[..., 1]
+    stay, effect = coefficients[..., 0], coefficients[..., 1]
     pi_bar = short.flat(idata, "hmm_pi_bar")
     order = np.argsort(mean.mean(axis=0))  # encamped first
     names = ("encamped", "on the move")
@@ -59,14 +59,16 @@ def main(arguments=None):
     for name, k, true in zip(names, order, STAY.T, strict=True):
         print(f"{name}: steps of {short.interval(mean[:, k])} km")
         for dark, when in enumerate(("by day", "at night")):
-            kappa = 1.0 / (1.0 + np.exp(-day[:, k] - dark * effect[:, k]))
+            kappa = 1.0 / (1.0 + np.exp(-stay[:, k] - dark * effect[:, k]))
             hours[name, dark] = 1.0 / ((1.0 - kappa) * (1.0 - pi_bar[:, k, k]))
             print(f"  hours until it is left {when}: {short.interval(hours[name, dark])}", end="")
             print(f", truth {1.0 / (1.0 - true[dark]):.2f}")
-    longer = np.mean(hours["encamped", 1] > hours["encamped", 0])
-    print(f"answer: it rests longer at night with probability {longer:.3f}")
     moves = (short.flat(idata, "z") == order[1]).mean(axis=0)
     print(f"behaviour told rightly in {100 * np.mean((moves > 0.5) == truth):.0f}% of the hours")
+    longer = np.mean(hours["encamped", 1] > hours["encamped", 0])
+    rests = [np.median(hours["encamped", dark]) for dark in (1, 0)]
+    print(f"answer: it rests longer at night with probability {longer:.3f}: ", end="")
+    print(f"{rests[0]:.0f} hours until it leaves, against {rests[1]:.0f} by day")
     fig, (left, right) = short.figure()
     for name, dark in hours:
         where = names.index(name) + 0.3 * dark

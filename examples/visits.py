@@ -62,7 +62,8 @@ def main(arguments=None):
     for k, state in enumerate(STATES):
         with_gaps, without = short.interval(weeks[:, k]), short.interval(equal[:, k])
         print(f"{state:5}  {with_gaps:19}  {WEEKS[k]:5.0f}  {without}")
-    print(f"answer: {short.interval(weeks[:, 1])} weeks on average")
+    print(f"answer: {short.between(weeks[:, 1], 1)} weeks on average; ", end="")
+    print(f"taking the gaps as equal says {np.median(equal[:, 1]):.0f}")
     ill = (short.flat(idata, "z") == 1).mean(axis=0)
     fig, (left, right) = short.figure()
     for draws, label in ((weeks, "gaps as they are"), (equal, "taken as equal")):

@@ -36,6 +36,12 @@ def earthquakes() -> tuple[np.ndarray, np.ndarray]:
     -------
     years : ndarray of shape (107,)
     counts : ndarray of shape (107,)
+
+    Examples
+    --------
+    >>> years, counts = dshdp.datasets.earthquakes()
+    >>> int(years[0]), int(years[-1]), int(counts.sum())
+    (1900, 2006, 2072)
     """
     counts = np.array(
         [
@@ -61,6 +67,13 @@ class Series(NamedTuple):
         1 where the state persisted by its self-persistence, 0 where it was drawn from a row.
     y : ndarray of shape (T,) or (T, K)
         Observations.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(1)
+    >>> series = dshdp.datasets.different_transitions("gaussian", rng).sample(100, rng)
+    >>> series.z.shape, series.y.shape
+    ((100,), (100,))
     """
 
     z: np.ndarray
@@ -77,6 +90,10 @@ class GaussianEmission:
     mean : ndarray of shape (K,)
         Theta.
     sigma : float
+
+    Examples
+    --------
+    >>> emission = dshdp.datasets.GaussianEmission(np.array([-1.0, 1.0]), 0.5)
     """
 
     mean: np.ndarray
@@ -94,6 +111,10 @@ class MultinomialEmission:
     Parameters
     ----------
     probabilities : ndarray of shape (K, C)
+
+    Examples
+    --------
+    >>> emission = dshdp.datasets.MultinomialEmission(np.array([[0.8, 0.1, 0.1], [0.1, 0.1, 0.8]]))
     """
 
     probabilities: np.ndarray
@@ -115,6 +136,18 @@ class SwitchingModel:
         Rows of the switches.
     pi_init : ndarray of shape (K,)
     emission : GaussianEmission or MultinomialEmission
+
+    Examples
+    --------
+    >>> process = dshdp.datasets.SwitchingModel(
+    ...     kappa=np.array([0.9, 0.5]),
+    ...     pi_bar=np.full((2, 2), 0.5),
+    ...     pi_init=np.full(2, 0.5),
+    ...     emission=dshdp.datasets.GaussianEmission(np.array([-1.0, 1.0]), 0.5),
+    ... )
+
+    >>> process.sample(100, np.random.default_rng(1)).y.shape
+    (100,)
     """
 
     kappa: np.ndarray
@@ -181,6 +214,13 @@ def different_self_persistence(
     -------
     SwitchingModel
         Its series start in any state with equal probability.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(1)
+    >>> z, w, y = dshdp.datasets.different_self_persistence("gaussian", rng).sample(100, rng)
+    >>> z.shape, y.shape
+    ((100,), (100,))
     """
     emission_model = _emission(emission, 0.9, rng)
     low, row = {
@@ -215,6 +255,13 @@ def different_transitions(
     -------
     SwitchingModel
         Its series start in any state with equal probability.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(1)
+    >>> z, w, y = dshdp.datasets.different_transitions("multinomial", rng).sample(100, rng)
+    >>> z.shape, y.shape[0]
+    ((100,), 100)
     """
     emission_model = _emission(emission, 0.8, rng)
     pi_bar = np.zeros((N_STATES, N_STATES))

@@ -7,6 +7,7 @@ and chains are smaller.
 
 import re
 import textwrap
+import tomllib
 from pathlib import Path
 
 import matplotlib
@@ -89,7 +90,8 @@ def test_fences(page):
     """Fails where a block is opened and not closed, or its language is misspelt."""
     languages = FENCE.findall(page.read_text())
     assert len(languages) % 2 == 0
-    assert set(languages) <= {"", "python", "bash", "text", "{toctree}", "{eval-rst}", "{include}"}
+    directives = {"{toctree}", "{eval-rst}", "{include}", "{literalinclude}"}
+    assert set(languages) <= {"", "python", "bash", "text"} | directives
     assert not any(languages[1::2])
 
 
@@ -100,6 +102,14 @@ def test_readme_is_short():
     links = re.findall(r"\]\(([^)]*)\)", text)
     assert links
     assert all(link.startswith("https://") for link in links)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    site, code = (project["urls"][name] for name in ("Documentation", "Repository"))
+    for link in links:
+        if link.startswith(site):
+            page = link.removeprefix(site) or "index.html"
+            assert (ROOT / "docs" / page).with_suffix(".md").exists(), link
+        elif link.startswith(code):
+            assert (ROOT / link.removeprefix(f"{code}/blob/main/")).exists(), link
 
 
 def test_links():

@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+import re
 from pathlib import Path
 
 import numpy as np
@@ -110,7 +111,7 @@ def test_map_of_places(tmp_path):
     [
         pytest.param(name, marks=() if name in QUICK else pytest.mark.slow)
         for name in (
-            *("choices", "conditions", "labelled", "places"),
+            *("choices", "conditions", "earthquakes", "labelled", "places"),
             *("seasons", "stages", "subjects", "tracks", "visits", "volatility"),
         )
     ],
@@ -124,10 +125,32 @@ def test_short_examples_of_the_gallery(name, tmp_path, capsys):
     assert module.__doc__.splitlines()[0].endswith("?"), "the question comes first"
 
 
-def test_pictures_of_the_gallery_are_small():
-    docs = EXAMPLES.parent / "docs"
-    page = (docs / "gallery.md").read_text()
-    pictures = sorted((docs / "gallery").glob("*.png"))
-    assert len(pictures) >= 9
-    for picture in pictures:
-        assert picture.stat().st_size < 60_000 and f"(gallery/{picture.name})" in page
+def test_pages_of_the_gallery_are_of_their_scripts(monkeypatch):
+    """Fails if a script was changed, or the version, and its page not written again."""
+    gallery = importlib.import_module("gallery")
+    assert (gallery.PAGES.parent / "gallery.md").read_text() == gallery.index()
+    assert {page.stem for page in gallery.PAGES.iterdir()} == set(gallery.EXAMPLES)
+    for name in gallery.EXAMPLES:
+        page = (gallery.PAGES / f"{name}.md").read_text()
+        again = f"python examples/gallery.py {name}"
+        assert page.startswith(gallery.stamp(name)), f"{name}.md is old: {again}"
+        assert int(re.search(r"`, (\d+) s on one core", page)[1]) <= 120, name
+        assert (gallery.PAGES / f"{name}.png").stat().st_size < 60_000, name
+    text = (EXAMPLES / "short.py").read_text()
+    before = gallery.digest("visits"), gallery.digest("behaviour")
+    read = Path.read_text
+    monkeypatch.setattr(
+        Path, "read_text", lambda path: read(path) + "#" * (path.name == "short.py")
+    )
+    assert text != (EXAMPLES / "short.py").read_text()
+    assert (gallery.digest("visits") != before[0]) and gallery.digest("behaviour") == before[1]
+
+
+def test_a_page_of_the_gallery_has_what_was_printed():
+    """Fails if a page does not end with the answer, or if it says where a file was saved."""
+    gallery = importlib.import_module("gallery")
+    page = gallery.page("visits", "state  weeks\nanswer: 6 weeks\nsaved visits.png\n", 3.2)
+    assert "```text\nstate  weeks\n```" in page and "saved" not in page
+    assert "\n## Answer\n\n6 weeks.\n" in page and "`, 3 s on one core" in page
+    with pytest.raises(SystemExit, match="prints after its answer"):
+        gallery.page("visits", "state\nanswer: 6 weeks\nmore\n", 3.2)

@@ -89,6 +89,12 @@ def align(
     ``pm.Deterministic`` is told from its graph: ``mu[z]`` and ``z[1:] != z[:-1]`` stay as they are,
     ``z.max()``, ``z == 2`` and ``mu[1] - mu[0]`` are named. Stick fractions ``v`` belong to an
     order of the weights: they are broken anew.
+
+    Examples
+    --------
+    >>> aligned = dshdp.align(idata)
+    >>> aligned["alignment"]["z_consensus"].sizes["year"]
+    107
     """
     dimensions = _dimensions(idata, states)
     for hidden in [h for found in dimensions.values() for h in found]:

@@ -146,6 +146,11 @@ def check(idata: Result, *, states: str | None = None, model: pm.Model | None = 
     effective size wanted: 1.04 for four chains and ten quantities. They are apart if R-hat is above
     1.1 and above what the effective sizes of the single chains, at least 25 each, allow. More than
     1% of draws with all states of the truncation in use is wrong.
+
+    Examples
+    --------
+    >>> checked = dshdp.check(idata, model=model)
+    >>> problems, draws = checked.problems, checked.more_draws
     """
     hidden = find_hidden(idata, states)
     names = hidden.z["chain"].values

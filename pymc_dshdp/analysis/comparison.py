@@ -60,6 +60,11 @@ def compare_held_out(
     ValueError, TypeError
         Naming the model, if it is scored on the data it was trained on or if models are scored
         on other data than the rest.
+
+    Examples
+    --------
+    >>> later = {"counts": [14, 18, 22, 15]}
+    >>> table = dshdp.compare_held_out({"disentangled": (idata, model)}, observed=later)
     """
     if not isinstance(models, dict) or len(models) < 1:
         raise TypeError(f"models must be a dict {{name: (idata, model)}}, received {models!r}")

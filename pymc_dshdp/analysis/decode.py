@@ -45,6 +45,11 @@ def state_probabilities(idata: Result, *, states: str | None = None) -> xr.DataA
     ------
     TypeError, ValueError
         If the hidden-state variable cannot be found.
+
+    Examples
+    --------
+    >>> dshdp.state_probabilities(aligned).shape
+    (107, 10)
     """
     hidden = find_hidden(idata, states)
     paths = hidden.paths()
@@ -97,6 +102,13 @@ def smooth(
     ------
     ValueError
         As ``held_out_log_likelihood``, and if a sequence is impossible in every draw.
+
+    Examples
+    --------
+    >>> dshdp.smooth(aligned, model=model).shape
+    (107, 10)
+    >>> dshdp.smooth(aligned, model=model, observed={"counts": [14, 18, 22]}).shape
+    (3, 10)
     """
     draws = PosteriorDraws(idata, model, observed, lengths, states, thin, latent=observed is None)
     average = _Average(draws)
@@ -148,6 +160,12 @@ def filter_states(
     ------
     ValueError
         As ``held_out_log_likelihood``, and if a sequence is impossible in every draw.
+
+    Examples
+    --------
+    >>> filtered = dshdp.filter_states(aligned, model=model)
+    >>> filtered["log_score"].sizes["year"]
+    107
     """
     draws = PosteriorDraws(idata, model, observed, lengths, states, thin)
     average = _Average(draws)
@@ -202,6 +220,11 @@ def viterbi(
     ------
     ValueError
         As ``held_out_log_likelihood``, and if no path is possible in any draw.
+
+    Examples
+    --------
+    >>> dshdp.viterbi(aligned, model=model).shape
+    (107,)
     """
     draws = PosteriorDraws(idata, model, observed, lengths, states, thin, latent=observed is None)
     best = -np.inf, None, None
@@ -242,6 +265,12 @@ def self_persistence_probability(idata: Result, *, states: str | None = None) ->
     ------
     TypeError, ValueError
         If the states, the rows or kappa cannot be found, or if kappa varies with time.
+
+    Examples
+    --------
+    >>> stayed = dshdp.self_persistence_probability(aligned)
+    >>> stayed.shape
+    (107,)
     """
     hidden = find_hidden(idata, states)
     prior = find_prior(idata, hidden)

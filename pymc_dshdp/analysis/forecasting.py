@@ -81,6 +81,12 @@ def forecast(
     ------
     ValueError
         Naming the argument, or the likelihood that cannot be extended and the way out.
+
+    Examples
+    --------
+    >>> future = dshdp.forecast(aligned, model=model, horizon=5)
+    >>> future["counts"].quantile([0.05, 0.5, 0.95], ("chain", "draw")).shape
+    (3, 5)
     """
     if not isinstance(anew, (bool, np.bool_)):
         raise TypeError(f"anew must be True or False, received {anew!r}")

@@ -66,6 +66,13 @@ def held_out_log_likelihood(
         If a variable that the likelihood needs is not in the posterior or has another shape
         there, if the likelihood has a latent variable that depends on the states, or if the
         model cannot be moved to ``observed``; the message says which form to use instead.
+
+    Examples
+    --------
+    >>> later = {"counts": [14, 18, 22, 15]}
+    >>> score = dshdp.held_out_log_likelihood(idata, model=model, observed=later)
+    >>> score["total"].dims, score["log_mean_exp"].dims
+    (('chain', 'draw'), ())
     """
     draws = PosteriorDraws(idata, model, observed, lengths, states, thin)
     starts = np.cumsum(draws.lengths) - draws.lengths

@@ -42,6 +42,12 @@ def label_invariant(idata: Result, *, states: str | None = None) -> xr.Dataset:
     ------
     ValueError
         If the hidden-state variable cannot be found.
+
+    Examples
+    --------
+    >>> number = dshdp.label_invariant(idata)["n_occupied"]
+    >>> number.dims
+    ('chain', 'draw')
     """
     posterior = group(idata, "posterior")
     hidden = find_hidden(idata, states)

@@ -69,6 +69,11 @@ def hamming_distance(z: ArrayLike | xr.DataArray, z_true: ArrayLike | xr.DataArr
     ------
     ValueError, TypeError
         If the shapes do not fit or labels are not integers.
+
+    Examples
+    --------
+    >>> float(dshdp.hamming_distance([1, 1, 0, 0], [0, 0, 1, 0]))
+    0.25
     """
     labels, paths, codes, truth = _paths(z, z_true)
     agree = np.empty(len(paths))
@@ -100,6 +105,11 @@ def align_to(z: ArrayLike | xr.DataArray, z_true: ArrayLike | xr.DataArray) -> A
     ------
     ValueError, TypeError
         If the shapes do not fit or labels are not integers.
+
+    Examples
+    --------
+    >>> dshdp.align_to([2, 2, 0, 0, 1], [0, 0, 1, 1, 1])
+    array([0, 0, 1, 1, 2])
     """
     labels, paths, codes, truth = _paths(z, z_true)
     out = np.empty_like(paths)

@@ -50,6 +50,12 @@ def segments(
     ------
     ValueError, TypeError
         Naming the argument whose shape or type does not fit.
+
+    Examples
+    --------
+    >>> table = dshdp.segments(aligned)
+    >>> dshdp.segments(np.array([0, 0, 1, 1, 1]))[["start", "stop", "label"]].values.tolist()
+    [[0, 1, 0], [2, 4, 1]]
     """
     if not isinstance(result, (xr.DataArray, np.ndarray)):
         result, hidden = aligned(result, states)

@@ -207,6 +207,11 @@ def summary(idata: Result, *, states: str | None = None, prob: float | None = No
     ValueError
         If the state variable, its dimension or its transition prior cannot be found, or if
         ``prob`` is not in (0, 1).
+
+    Examples
+    --------
+    >>> table = dshdp.summary(aligned, prob=0.9)
+    >>> dwell = table.states["expected_dwell"]
     """
     prob, level = central_levels(prob)
     idata, hidden = aligned(idata, states)

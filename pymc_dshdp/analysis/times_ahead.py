@@ -184,6 +184,7 @@ class Ahead:
         if future.shape[: len(lead)] != lead:
             raise ValueError(
                 f"covariates[{name!r}] must have shape ({', '.join(map(str, lead))}, ...), "
+                f"{'horizon' if len(lead) == 1 else 'sequences and horizon'} first, "
                 f"received {future.shape}"
             )
         return future, len(lead)

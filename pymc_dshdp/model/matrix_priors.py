@@ -133,6 +133,16 @@ def NormalInverseWishart(
     ValueError
         If S0 is missing, the covariance that should set it is singular, or a parameter is outside
         its domain or has another shape.
+
+    Examples
+    --------
+    >>> Y = np.random.default_rng(1).normal(size=(100, 2))
+    >>> with pm.Model(coords={"state": range(10), "channel": ["x", "y"]}):
+    ...     z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", dims="state"), length=100)
+    ...     mu, Sigma = dshdp.NormalInverseWishart("n", data=Y, dims=("state", "channel"))
+    ...     y = pm.MvNormal("y", mu[z], Sigma[z], observed=Y)
+    >>> mu.eval().shape, Sigma.eval().shape
+    ((10, 2), (10, 2, 2))
     """
     name = pm.modelcontext(None).name_for(name)
     mean, covariance = (None, None) if data is None else _empirical_covariance(name, data)
@@ -207,6 +217,18 @@ def MatrixNormalInverseWishart(
     ------
     ValueError
         If S0 is missing, or the covariance that should set it is singular.
+
+    Examples
+    --------
+    >>> Y = np.random.default_rng(1).normal(size=(100, 2))
+    >>> with pm.Model(coords={"state": range(10), "channel": ["x", "y"]}):
+    ...     z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", dims="state"), length=100)
+    ...     A, Sigma = dshdp.MatrixNormalInverseWishart(
+    ...         "ar", data=Y, lags=2, intercept=True, dims=("state", "channel")
+    ...     )
+    ...     y = dshdp.SwitchingVAR("y", A, Sigma, z, observed=Y, lags=2, intercept=True)
+    >>> A.eval().shape, Sigma.eval().shape  # two lags of two channels and an intercept
+    ((10, 2, 5), (10, 2, 2))
     """
     name = pm.modelcontext(None).name_for(name)
     lags = _checked_lags(name, lags)
@@ -277,6 +299,16 @@ def SwitchingVAR(
     ------
     ValueError
         Naming the argument whose shape does not fit.
+
+    Examples
+    --------
+    >>> Y = np.random.default_rng(1).normal(size=(100, 2))
+    >>> with pm.Model(coords={"state": range(10), "channel": ["x", "y"]}):
+    ...     z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", dims="state"), length=100)
+    ...     A, Sigma = dshdp.MatrixNormalInverseWishart(
+    ...         "ar", data=Y, lags=2, intercept=True, dims=("state", "channel")
+    ...     )
+    ...     y = dshdp.SwitchingVAR("y", A, Sigma, z, observed=Y, lags=2, intercept=True)
     """
     lags = _checked_lags(name, lags)
     A, Sigma, z = (pt.as_tensor_variable(v) for v in (A, Sigma, z))

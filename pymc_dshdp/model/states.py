@@ -311,6 +311,16 @@ def HiddenStates(
     ------
     ValueError, TypeError
         Naming the argument, the value received and what to give instead.
+
+    Examples
+    --------
+    Two sequences that share their states; the first time of all is known to be in state 2:
+
+    >>> with pm.Model(coords={"state": range(10)}):
+    ...     prior = dshdp.DSHDP("hmm", dims="state")
+    ...     z = dshdp.HiddenStates("z", prior, lengths=[60, 40], known={0: 2})
+    ...     mu = pm.Normal("mu", dims="state")
+    ...     y = pm.Normal("y", mu[z], observed=np.zeros(100))
     """
     if not isinstance(prior, TransitionPrior):
         raise TypeError(

@@ -48,6 +48,10 @@ def plot_hyperparameters(
     ------
     ValueError
         If a variable is not a scalar of the posterior, or there are too few axes.
+
+    Examples
+    --------
+    >>> ax = dshdp.plot_hyperparameters(idata, model=model)
     """
     posterior = read_posterior(idata)
     scalars = [str(n) for n, v in posterior.items() if set(v.dims) == {"chain", "draw"}]
@@ -150,6 +154,10 @@ def plot_occupied(
     -------
     matplotlib.axes.Axes
         The truncation is a dashed line where it is near.
+
+    Examples
+    --------
+    >>> ax = dshdp.plot_occupied(idata)
     """
     hidden = find_hidden(idata, states)
     sizes, _ = occupancies(hidden.paths(), hidden.n_states)

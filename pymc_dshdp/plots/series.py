@@ -60,6 +60,10 @@ def plot_series(
     ------
     ValueError
         If the data or the sequence cannot be found or do not fit.
+
+    Examples
+    --------
+    >>> ax = dshdp.plot_series(aligned, counts)
     """
     drawn = aligned_states(idata, states)
     hidden = drawn.hidden
@@ -207,6 +211,10 @@ def plot_raster(
     Returns
     -------
     matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> ax = dshdp.plot_raster(aligned)
     """
     drawn = aligned_states(idata, states)
     hidden = drawn.hidden
@@ -258,6 +266,11 @@ def plot_forecast(
     ------
     TypeError, ValueError
         If the forecast or the series before is not one series.
+
+    Examples
+    --------
+    >>> future = dshdp.forecast(aligned, model=model, horizon=5)
+    >>> ax = dshdp.plot_forecast(future["counts"], counts)
     """
     draws, dim = _draws_of_series(forecast)
     future = _coordinate(forecast, dim, None)

@@ -41,6 +41,10 @@ def plot_coassignment(idata: Result, *, states: str | None = None, ax: Axes | No
     Returns
     -------
     matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> ax = dshdp.plot_coassignment(idata)
     """
     hidden = find_hidden(idata, states)
     paths = hidden.paths()
@@ -94,6 +98,10 @@ def plot_transitions(
     ------
     ValueError
         If there is no such group, or ``ax`` is given without ``group`` where there are several.
+
+    Examples
+    --------
+    >>> ax = dshdp.plot_transitions(aligned)
     """
     _, level = central_levels(prob)
     drawn = aligned_states(idata, states)
@@ -179,6 +187,17 @@ def plot_transition_effect(
     ------
     TypeError, ValueError
         If ``effect`` is something else, or has no such state.
+
+    Examples
+    --------
+    >>> with pm.Model(coords={"state": range(3)}) as by_year:
+    ...     x = pm.Data("x", (years - 1950) / 50)
+    ...     stay = dshdp.LogisticPersistence(x[:, None])
+    ...     z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", dims="state", kappa=stay), length=107)
+    ...     rate = pm.Gamma("rate", 2.0, 0.1, dims="state")
+    ...     y = pm.Poisson("counts", rate[z], observed=counts)
+    ...     effect = dshdp.transition_effect(pm.sample(), "x")
+    >>> ax = dshdp.plot_transition_effect(effect)
     """
     if not isinstance(effect, TransitionEffect):
         raise TypeError(
@@ -242,6 +261,10 @@ def plot_dwell_times(
     ------
     ValueError
         If there is no such state or group, or ``ax`` is given without ``label``.
+
+    Examples
+    --------
+    >>> ax = dshdp.plot_dwell_times(aligned, label=0)
     """
     drawn = aligned_states(idata, states)
     prior = find_prior(drawn.idata, drawn.hidden)

@@ -79,6 +79,13 @@ def sample_distributed(
     ------
     TypeError, ValueError
         Naming the argument and the value received; if the model has no hidden states.
+
+    Examples
+    --------
+    >>> from distributed import Client
+    >>> client = Client(n_workers=2, threads_per_worker=1, dashboard_address=None)
+    >>> idata = dshdp.sample_distributed(model=model, client=client, chains=8, random_seed=1)
+    >>> client.shutdown()
     """
     draws, chains = positive("draws", draws), positive("chains", chains)
     model = model_in_context(model)

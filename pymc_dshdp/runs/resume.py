@@ -80,6 +80,12 @@ def continue_sampling(
     ValueError
         If the run is not one of this model or was sampled by other steps, if free variables
         were not stored, with their names, or if an argument would change what the run has.
+
+    Examples
+    --------
+    >>> with model:
+    ...     idata = pm.sample(trace=dshdp.ZarrTrace("run.zarr"))
+    >>> longer = dshdp.continue_sampling("run.zarr", model=model, draws=1000)
     """
     model = model_in_context(model)
     if isinstance(run, (str, os.PathLike)):

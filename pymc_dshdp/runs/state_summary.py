@@ -77,6 +77,14 @@ class StateSummary:
     -----
     One summary belongs to one run: called by a second one it goes on counting, which is right
     only when that continues the first.
+
+    Examples
+    --------
+    >>> counted = dshdp.StateSummary(model=model, every=20)
+    >>> with model:
+    ...     idata = pm.sample(var_names=["rate", "hmm_alpha"], callback=counted)
+    >>> counted.to_inferencedata()["state_summary"]["switch_probability"].dims
+    ('chain', 'year')
     """
 
     def __init__(

@@ -90,6 +90,12 @@ class ZarrTrace(TraceOfStore):
     The draws are arrays of numbers in zarr's format 3, with checksums, which other programs can
     read (``xarray.open_zarr("run.zarr", group="posterior", consolidated=False)``). The state is
     stored by ``pickle``, and reading a pickle runs what it says: open only stores that you trust.
+
+    Examples
+    --------
+    >>> with model:
+    ...     idata = pm.sample(trace=dshdp.ZarrTrace("run.zarr"))
+    >>> idata = dshdp.ZarrTrace.open("run.zarr").to_inferencedata()
     """
 
     def __init__(self, path: str | os.PathLike[str], *, draws_per_chunk: int = 10) -> None:

@@ -67,6 +67,11 @@ class ConjugateStep(ChainStep):
     PyMC asks a step for its competence about a variable without saying in which model, but
     whether a variable qualifies is a question about the whole model; see ``model_of`` for where
     that is found. If it is not, PyMC's choice, exact but slower, stands.
+
+    Examples
+    --------
+    >>> with model:
+    ...     idata = pm.sample(step=[dshdp.ConjugateStep([model["rate"]])])
     """
 
     name = "conjugate"

@@ -199,6 +199,11 @@ class DSBlockGibbs(StatesStep):
     invariant, and ``moved``, ``births`` and ``deaths`` are 0. States of the starting path that
     are one and the same merge within hundreds of such draws; moving one time point at a time can
     take more than ten thousand sweeps. Tune for 1,000 iterations or more.
+
+    Examples
+    --------
+    >>> with model:
+    ...     idata = pm.sample(step=[dshdp.DSBlockGibbs([model["z"]])])
     """
 
     name = "ds_block_gibbs"

@@ -211,6 +211,11 @@ class GridRhoStep(ChainStep):
     Of what the sampler of the states draws it draws alpha and the rows too, with ``refine``.
 
     Sampler statistic: ``rho_accepted``, whether the refined proposal was accepted.
+
+    Examples
+    --------
+    >>> with model:
+    ...     idata = pm.sample(step=[dshdp.GridRhoStep([model["z"]], grid=(20, 20))])
     """
 
     name = "grid_rho"

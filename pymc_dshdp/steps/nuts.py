@@ -83,6 +83,11 @@ class ConditionalNUTS(NUTS):
     Notes
     -----
     The statistics ``lp`` and ``energy`` contain these terms only.
+
+    Examples
+    --------
+    >>> with model:
+    ...     idata = pm.sample(step=[dshdp.ConditionalNUTS([model["rate"]])])
     """
 
     _state_class = ConditionalNUTSState

@@ -75,6 +75,11 @@ class SliceEmissionStep(ChainStep):
     -----
     Where a prior cannot be drawn from, or has a transform that cuts it off, the elements of empty
     states are slice-sampled alone.
+
+    Examples
+    --------
+    >>> with model:
+    ...     idata = pm.sample(step=[dshdp.SliceEmissionStep([model["rate"]])])
     """
 
     name = "slice_emission"

@@ -134,6 +134,11 @@ class WeakLimitFFBS(StatesStep):
 
     When all L states were occupied in more than 1% of at least 100 draws, the statistic
     ``warning`` says, once per chain, to raise the number of states.
+
+    Examples
+    --------
+    >>> with model:
+    ...     idata = pm.sample(step=[dshdp.WeakLimitFFBS([model["z"]], threads=1)])
     """
 
     name = "weak_limit_ffbs"

@@ -102,6 +102,21 @@ class TransitionPrior:
     found_as : str
         How steps and readers find it again; see ``transitions.found.register``. "matrices" is any
         graph, whose parameters are left to NUTS.
+
+    Examples
+    --------
+    >>> class Cycle(dshdp.TransitionPrior):
+    ...     def __init__(self, name, n_states):
+    ...         super().__init__(name, n_states, None)
+    ...         self.declare_coords()
+    ...         stay, eye = pm.Beta(self.prefixed("stay"), 9.0, 1.0), np.eye(n_states)
+    ...         P = stay * eye + (1.0 - stay) * np.roll(eye, 1, axis=1)
+    ...         self.pi_bar = pm.Deterministic(self.prefixed("P"), P, dims=self.dims)
+    ...         start = self.prefixed("start")
+    ...         self.pi_init = pm.Dirichlet(start, np.ones(n_states), dims=self.dims[0])
+    ...         self.recorded = {"pi_init": self.pi_init, "pi_bar": self.pi_bar}
+    >>> with pm.Model():
+    ...     z = dshdp.HiddenStates("z", Cycle("hmm", 4), length=50)
     """
 
     found_as = "matrices"

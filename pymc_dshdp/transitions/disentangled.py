@@ -91,6 +91,14 @@ class DSHDP(RowsPrior):
     ------
     ValueError, TypeError
         Naming the argument, the value received and what to give instead.
+
+    Examples
+    --------
+    >>> with pm.Model(coords={"state": range(10)}):
+    ...     prior = dshdp.DSHDP("hmm", dims="state", alpha=pm.HalfNormal("a", 100.0), phi=0.9)
+    ...     z = dshdp.HiddenStates("z", prior, length=100)
+    >>> prior.pi_bar.eval().shape
+    (10, 10)
     """
 
     def __init__(
@@ -186,6 +194,12 @@ class HDP(RowsPrior):
     ------
     ValueError, TypeError
         Naming the argument, the value received and what to give instead.
+
+    Examples
+    --------
+    >>> with pm.Model():
+    ...     prior = dshdp.HDP("hmm", n_states=10, weights="stick-breaking")
+    ...     z = dshdp.HiddenStates("z", prior, length=100)
     """
 
     def __init__(

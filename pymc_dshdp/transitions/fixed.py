@@ -40,6 +40,19 @@ class FixedTransitions(RowsPrior):
     ------
     ValueError, TypeError
         Naming the argument, the value received and what to give instead.
+
+    Examples
+    --------
+    Stages that follow each other and never go back:
+
+    >>> with pm.Model(coords={"stage": ["new", "worn", "failing"]}):
+    ...     prior = dshdp.FixedTransitions(
+    ...         "hmm",
+    ...         dims="stage",
+    ...         concentration=[[1, 1, 0], [0, 1, 1], [0, 0, 1]],
+    ...         initial_concentration=[1, 0, 0],
+    ...     )
+    ...     z = dshdp.HiddenStates("z", prior, length=100)
     """
 
     fewest_states = 1  # one state is no hidden Markov model, but what it is compared with

@@ -47,6 +47,12 @@ class StickyHDP(RowsPrior):
     ------
     ValueError, TypeError
         Naming the argument, the value received and what to give instead.
+
+    Examples
+    --------
+    >>> with pm.Model(coords={"state": range(10)}):
+    ...     prior = dshdp.StickyHDP("hmm", dims="state", alpha=2.0, kappa0=20.0)
+    ...     z = dshdp.HiddenStates("z", prior, lengths=[60, 40])
     """
 
     def __init__(
