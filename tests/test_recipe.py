@@ -19,6 +19,7 @@ def test_conda_recipe_and_metadata_agree():
     assert f"license: {PROJECT['license']}\n" in text and "license_file: LICENSE\n" in text
     assert f'summary: "{PROJECT["description"]}"' in text
     assert f"homepage: {PROJECT['urls']['Homepage']}\n" in text
+    assert f"documentation: {PROJECT['urls']['Documentation']}\n" in text
     assert f"imports:\n        - {dshdp.__name__}\n" in text
     run = re.search(r"\n  run:\n((?:    - .*\n)+)", text).group(1)
     found = {line.removeprefix("    - ").replace(" ", "") for line in run.splitlines()}
