@@ -153,7 +153,7 @@ class StateMetric(QuadPotential):
         self.window = FIRST_WINDOW
         self.gradients, self.statistics, self.active = [], [], []
 
-    def at(self, statistics, active):
+    def at(self, statistics, active, learnt=None):
         """Set the metric.
 
         Parameters
@@ -161,8 +161,10 @@ class StateMetric(QuadPotential):
         statistics : list of ndarray of shape (K, C)
             Of each block.
         active : ndarray of shape (size,), bool
+        learnt : ndarray of shape (size,), bool, optional
+            Elements to learn from the gradients of; those that are active by default.
         """
-        self._now = statistics, active
+        self._now = statistics, active if learnt is None else learnt
         self._variance, self._root = np.zeros(self.size), np.zeros(self.size)
         self._dense = []
         for block, parts, s in zip(self.blocks, self.parts, statistics, strict=True):

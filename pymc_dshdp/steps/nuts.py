@@ -23,6 +23,7 @@ from pymc_dshdp.graph.terms import densities, log_densities
 from pymc_dshdp.graph.walks import has_op
 from pymc_dshdp.likelihood.membership import find_membership
 from pymc_dshdp.steps._common import model_of
+from pymc_dshdp.steps.hyperparameters import Hyperparameters
 from pymc_dshdp.steps.impossible import explain
 from pymc_dshdp.steps.metric import StateMetric
 from pymc_dshdp.steps.scarce import slice_each
@@ -59,6 +60,8 @@ class ConditionalNUTS(NUTS):
     * Parameters of a state of few times, at most two for each of its d <= 16 numbers and two more,
       are slice sampled one by one, which no shape of their density makes diverge; the trajectory is
       of the rest (see ``steps.scarce``).
+    * So are up to 16 numbers that nothing but priors of the states' parameters depends on, such as
+      the mean and the spread of the states' means; see ``Hyperparameters``.
 
     ``pm.sample()`` uses it in place of ``pm.NUTS`` in models that have ``HiddenStates``, with the
     same keyword, ``nuts={"target_accept": 0.9}``. Its function is compiled with PyTensor's numba
@@ -149,8 +152,15 @@ class ConditionalNUTS(NUTS):
         membership = find_membership(model, find_transitions(model), terms, start)
         self._vacant = VacantUnits(model, terms, membership, values, start)
         self._state_statistics = StateStatistics(model, membership, terms, start)
+        self._hyperparameters = Hyperparameters(model, values, terms, self._vacant, start)
         self._blocks = StateBlocks(
-            model, values, start, membership, self._vacant, self._state_statistics.number
+            model,
+            values,
+            start,
+            membership,
+            self._vacant,
+            self._state_statistics.number,
+            self._hyperparameters.values,
         )
         return StateMetric(
             self._blocks.blocks,
@@ -191,16 +201,18 @@ class ConditionalNUTS(NUTS):
             [self._vacant.active_elements(v, point[v.name].size) for v in self.vars]
         )
         scarce = active & self._blocks.scarce(statistics[:, 0])
+        above = self._hyperparameters.elements
         of_blocks, elements = self._blocks.statistics(statistics), np.flatnonzero(scarce)
         self.potential.at(of_blocks, active)
-        scales = self.potential.scales()[elements]
-        if elements.size:
-            self.potential.at(of_blocks, active & ~scarce)
-        point, stats = self._trajectory(point, bool((active & ~scarce).any()))
+        scales, moving = self.potential.scales(), active & ~scarce & ~above
+        self.potential.at(of_blocks, moving, learnt=active & ~scarce)
+        point, stats = self._trajectory(point, bool(moving.any()))
         if elements.size:
             names = [v.name for v in self.vars]
             log_density = self.integrator._logp_dlogp_func
-            point = slice_each(log_density, point, names, elements, scales, self.rng)
+            point = slice_each(log_density, point, names, elements, scales[elements], self.rng)
+        if above.any():
+            point = self._hyperparameters.update(point, scales[above], self.rng)
         return self._vacant.draw(point, self.rng), stats
 
     def _trajectory(self, point, moves):

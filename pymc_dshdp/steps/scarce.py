@@ -16,7 +16,7 @@ from pymc.step_methods.hmc.integration import IntegrationError
 
 from pymc_dshdp.kernels.slice import slice_sample
 
-__all__ = ["FEW_PER_NUMBER", "MOST_NUMBERS", "slice_each"]
+__all__ = ["FEW_PER_NUMBER", "MOST_NUMBERS", "rmap", "slice_each"]
 
 FEW_PER_NUMBER = 2  # a state has few times if there are at most so many for each number, and one
 MOST_NUMBERS = 16  # of a state; more are left to the trajectory
@@ -60,4 +60,9 @@ def slice_each(log_density, point, names, elements, scales, rng):
                 return np.array([-np.inf])
 
         x[i] = slice_sample(density, x[i], rng, WIDTH * scale, MOST_STEPS).item()
-    return {**point, **DictToArrayBijection.rmap(RaveledVars(x, info))}
+    return {**point, **rmap(x, info)}
+
+
+def rmap(x, info):
+    """Values by name from a vector of all numbers and what it is made of."""
+    return DictToArrayBijection.rmap(RaveledVars(x, info))

@@ -29,13 +29,15 @@ class StateBlocks:
     vacant : VacantUnits
     n_statistics : int
         C, of a state.
+    apart : list of value variables
+        To be in no block with others.
 
     Attributes
     ----------
     blocks : list of Block
     """
 
-    def __init__(self, model, values, start, membership, vacant, n_statistics):
+    def __init__(self, model, values, start, membership, vacant, n_statistics, apart=()):
         self.blocks, self._states, self._vacant = [], [], vacant
         kinds, shared, first = {}, {}, 0
         for value in values:
@@ -52,7 +54,7 @@ class StateBlocks:
             for i in range(size):
                 if not alone[i]:
                     some = uses[i] if uses[i].any() and not uses[i].all() else ~uses[i] & False
-                    key = kept is not None, tuple(np.flatnonzero(some))
+                    key = kept is not None, value in apart, tuple(np.flatnonzero(some))
                     shared.setdefault(key, []).append(first + i)
                     continue
                 k, rank = int(uses[i].argmax()), 0
@@ -75,7 +77,7 @@ class StateBlocks:
             self._sizes[np.array(states)] += len(columns)
 
     def _add_shared(self, shared, n_statistics):
-        for (vacates, states), members in shared.items():
+        for (vacates, _, states), members in shared.items():
             index = np.array(members)[None]
             if states:
                 self._add(index, [np.array(states)], n_statistics, dense=not vacates)

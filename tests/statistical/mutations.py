@@ -94,6 +94,13 @@ MUTATIONS = {
         "tests/test_state_metric.py::test_draws_follow_the_exact_posterior",
         4_000,
     ),
+    "hyperparameters-without-prior": Mutation(
+        "hyperparameters moved by the priors of the states' parameters alone",
+        "steps/hyperparameters.py",
+        (("if nodes & set(found)", "if nodes & set(found) and value not in found"),),
+        "tests/test_hyperparameters.py::test_law_given_the_states",
+        6000,
+    ),
     "scarce-at-once": Mutation(
         "numbers of states of few times sliced each given the others as they were",
         "steps/scarce.py",
