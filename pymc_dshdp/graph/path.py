@@ -5,7 +5,6 @@ import numpy as np
 from pymc_dshdp.distributions import HiddenPathRV
 from pymc_dshdp.distributions._common import core
 from pymc_dshdp.distributions.path import path_parameters
-from pymc_dshdp.graph.readers import point_function
 from pymc_dshdp.graph.walks import evaluate, has_op, unwrap
 
 __all__ = [
@@ -53,7 +52,7 @@ def path_lengths(model, z, start):
 
 
 def _lengths(z, shape):
-    [lengths] = point_function([core(path_parameters(z).lengths, 1)])({})
+    [lengths] = evaluate([core(path_parameters(z).lengths, 1)])
     return np.tile(lengths.astype("int64"), np.prod(shape[:-1], dtype=int))
 
 
@@ -84,7 +83,7 @@ def known_states(z, shape):
     known = path_parameters(z).known
     if known.type.shape[-1] == 0:
         return None
-    [known] = point_function([known])({})
+    [known] = evaluate([known])
     return np.broadcast_to(known, shape).ravel()
 
 

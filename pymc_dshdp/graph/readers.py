@@ -56,17 +56,20 @@ def in_values(model, nodes):
 def point_function(graphs, inputs=()):
     """Compile graphs in value variables to ``f(point, *inputs) -> list``, in numba mode.
 
-    Graphs of constants alone are evaluated once, and values that the point has are taken from
-    it as they are. Every call returns new arrays.
+    Graphs of constants alone are evaluated once, those of data by Python, and values that the
+    point has are taken from it as they are. Every call returns new arrays.
     """
     varying = [v for v in graph_inputs(graphs) if not isinstance(v, Constant)]
     free = [v for v in varying if v not in inputs and not isinstance(v, SharedVariable)]
     if all(graph in free for graph in graphs):
         return lambda point, *_: [_as_type(point[v.name], v.dtype).copy() for v in graphs]
-    function = compile_pymc([*inputs, *free], graphs, mode="NUMBA", on_unused_input="ignore")
-    if not (varying or inputs):
-        constants = function()
+    if not (free or inputs):
+        function = python_function(graphs)
+        if varying:
+            return function
+        constants = function({})
         return lambda point: [np.copy(x) for x in constants]
+    function = compile_pymc([*inputs, *free], graphs, mode="NUMBA", on_unused_input="ignore")
     function.trust_input = True  # ``_as_type`` sees to the types of values, in less time
     function = quiet_at_first(function)
     names, dtypes = [v.name for v in free], [v.dtype for v in (*inputs, *free)]

@@ -1,7 +1,6 @@
 """Questions to a node of a model's graph."""
 
 import numpy as np
-import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 from pytensor.graph.traversal import ancestors
@@ -86,7 +85,7 @@ def support(model, rv):
             f"{rv.name!r} has bounds that are random variables; give it constant bounds, or a "
             "prior without bounds of its own such as pm.Gamma or pm.HalfNormal"
         )
-    low, high = pm.draw(ends, random_seed=0)
+    low, high = evaluate(ends)
     low, high = float(np.min(low)), float(np.max(high))
     return low, np.inf if high > 1e200 else high
 

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_dshdp.kernels.cache import njit
+from pymc_dshdp.kernels.counts import row_sums
 from pymc_dshdp.kernels.elementary import log_rising
 from pymc_dshdp.kernels.persistence import draw_self_persistence
 from pymc_dshdp.kernels.transitions import draw_dirichlet_rows, switch_counts
@@ -201,7 +202,7 @@ def redraw_transitions(rng, counts, base, persistence):
         logit = draw_self_persistence(
             rng,
             persistences,
-            switches[1:].sum(axis=1),
+            row_sums(switches[1:]),
             persistence.stay[0],
             persistence.leave[0],
         )

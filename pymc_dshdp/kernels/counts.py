@@ -45,6 +45,25 @@ def occupied_states(counts):
     return occupied
 
 
+@njit(cache=True, nogil=True)
+def row_sums(counts):
+    """Sum over the columns; ``sum(axis=1)`` takes a second longer to compile."""
+    sums = np.zeros(counts.shape[0], np.int64)
+    for j in range(counts.shape[0]):
+        for k in range(counts.shape[1]):
+            sums[j] += counts[j, k]
+    return sums
+
+
+@njit(cache=True, nogil=True)
+def number_of(flags):
+    """Count what is true; ``np.count_nonzero`` takes half a second to compile."""
+    number = 0
+    for flag in flags:
+        number += flag
+    return number
+
+
 def empty_counts(n_states, n_groups=1):
     """Zero counts of shape (1 + G L, L) for ``path_counts`` to add to."""
     return np.zeros((n_groups * n_states + 1, n_states), np.int64)

@@ -12,6 +12,7 @@ import numpy as np
 
 from pymc_dshdp.kernels.cache import njit
 from pymc_dshdp.kernels.copies import copy_into
+from pymc_dshdp.kernels.counts import row_sums
 from pymc_dshdp.kernels.elementary import add_log_rising, log_rising
 from pymc_dshdp.kernels.random import beta_logit_draw, softplus
 from pymc_dshdp.kernels.transitions import log_alpha_marginal, self_persistence_counts
@@ -96,7 +97,7 @@ def log_sticky_marginal(phi, s, persistences, switches, beta):
     rho1 = phi s and rho2 = alpha = (1 - phi) s, so that alpha enters twice: by kappa, and by
     the Dirichlet-multinomial of the rows.
     """
-    departures = switches[1:].sum(axis=1)
+    departures = row_sums(switches[1:])
     out = log_alpha_marginal((1.0 - phi) * s, switches, beta)
     for j in range(persistences.shape[0]):
         out += log_rising(phi * s, persistences[j])
@@ -175,7 +176,7 @@ def propose_persistence(rng, counts, kappa_logit, pi_bar, phi, eta, grid, refine
     PersistenceProposal
     """
     persistences = self_persistence_counts(rng, counts, kappa_logit, pi_bar)
-    departures = counts[1:].sum(axis=1) - persistences
+    departures = row_sums(counts[1:]) - persistences
 
     phi_mid = grid.phi_low + 0.5 * grid.phi_width
     eta_mid = grid.eta_low + 0.5 * grid.eta_width
@@ -274,7 +275,7 @@ def accept_persistence(rng, proposal, log_prior_ratio, phi, eta):
 def redraw_self_persistence(rng, counts, kappa_logit, pi_bar, phi, eta):
     """Draw W | z, then kappa | W, n with (phi, eta) given; logits of shape (R,)."""
     persistences = self_persistence_counts(rng, counts, kappa_logit, pi_bar)
-    departures = counts[1:].sum(axis=1) - persistences
+    departures = row_sums(counts[1:]) - persistences
     concentration = eta**-3.0
     return draw_self_persistence(
         rng, persistences, departures, phi * concentration, (1.0 - phi) * concentration

@@ -29,8 +29,8 @@ def log_gamma_draw(rng, shape):
 @njit(cache=True, nogil=True)
 def log_beta_draw(rng, a, b):
     """Draw (log X, log(1 - X)) for X ~ Beta(a, b), each to full relative accuracy."""
-    log_x = log_gamma_draw(rng, a)
-    log_y = log_gamma_draw(rng, b)
+    log_x = log_gamma_draw(rng, float(a))
+    log_y = log_gamma_draw(rng, float(b))
     top = max(log_x, log_y)
     log_sum = top + math.log(math.exp(log_x - top) + math.exp(log_y - top))
     return log_x - log_sum, log_y - log_sum

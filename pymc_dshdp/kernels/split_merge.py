@@ -47,6 +47,7 @@ import numpy as np
 
 from pymc_dshdp.kernels.cache import njit
 from pymc_dshdp.kernels.copies import copy_into
+from pymc_dshdp.kernels.counts import number_of
 from pymc_dshdp.kernels.pair_density import (
     divided_counts,
     draw_share,
@@ -168,7 +169,7 @@ def _compare(rng, divided, merged, log_beta, active, split, a, b, prior):
     tables_a, tables_b = tables_guess(divided, a), tables_guess(divided, b)
     tables_m = tables_guess(merged, a)
     mixture, beta_d, beta_m = is_mixture(prior), log_beta, log_beta
-    number = np.count_nonzero(active) - active[b]
+    number = number_of(active) - active[b]
     g = each_weight(prior, number + 1)
     if split:
         new = beta_d = draw_share(rng, log_beta, tables_a, tables_b, a, b, g)
@@ -210,7 +211,7 @@ def weigh_again(rng, path, prior, proposal):
     _, a, b, times, sides = proposal
     counts = divided_counts(path.states, path.first, path.groups, path.counts, times, sides, a, b)
     tables_a, tables_b = tables_guess(counts, a), tables_guess(counts, b)
-    g = each_weight(prior, np.count_nonzero(path.active))
+    g = each_weight(prior, number_of(path.active))
     log_beta = draw_share(rng, path.log_beta, tables_a, tables_b, a, b, g)
     log_ratio = log_pair_transitions(counts, log_beta, a, b, prior)
     log_ratio += log_weight_ratio(log_beta, tables_a, tables_b, a, b, g, prior)

@@ -135,7 +135,7 @@ def draw_gamma(rng, tables, gamma, shape, rate):
     second_level = 0
     for k in range(L):
         second_level += crt_draw(rng, tables[k], gamma / L)
-    log_x, _ = log_beta_draw(rng, gamma, total)
+    log_x, _ = log_beta_draw(rng, gamma, float(total))
     return math.exp(log_gamma_draw(rng, shape + second_level)) / (rate - log_x)
 
 

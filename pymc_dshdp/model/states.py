@@ -13,6 +13,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_dshdp.distributions import HiddenPath, PossiblePath
 from pymc_dshdp.distributions.path import UNKNOWN
+from pymc_dshdp.graph.walks import evaluate
 from pymc_dshdp.model.groups import GroupIndex
 from pymc_dshdp.transitions.declared import TransitionPrior, tag
 from pymc_dshdp.transitions.record import StatesRecord
@@ -39,7 +40,7 @@ def _whole(value, what):
 
 
 def _current(extent):
-    return extent if isinstance(extent, int) else int(extent.eval())
+    return extent if isinstance(extent, int) else int(evaluate([extent])[0])
 
 
 def _observed_shape(name, observed):
