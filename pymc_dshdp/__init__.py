@@ -28,8 +28,11 @@ from pymc_dshdp.model.matrix_priors import (
 )
 from pymc_dshdp.model.states import HiddenStates
 from pymc_dshdp.plots import (
+    plot_chain_distances,
     plot_coassignment,
+    plot_densities,
     plot_dwell_times,
+    plot_fit,
     plot_forecast,
     plot_hyperparameters,
     plot_occupied,
@@ -92,8 +95,11 @@ __all__ = [
     "hamming_distance",
     "held_out_log_likelihood",
     "label_invariant",
+    "plot_chain_distances",
     "plot_coassignment",
+    "plot_densities",
     "plot_dwell_times",
+    "plot_fit",
     "plot_forecast",
     "plot_hyperparameters",
     "plot_occupied",

@@ -9,6 +9,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pymc as pm
 import pytest
+import scipy.stats
 import xarray as xr
 from results import dressed, from_groups, noisy_copies, result
 
@@ -57,7 +58,7 @@ def test_series_in_the_colours_of_its_states(idata):
     [band] = ax.child_axes
     assert len(band.collections) == 3  # the occupied states
     legend = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert legend == ["0", "1", "2"]
+    assert [text.split(", rate ")[0] for text in legend] == ["0", "1", "2"]
     given = plt.subplots()[1]
     assert dshdp.plot_series(idata, DATA, ax=given) is given
     several = dshdp.plot_series(idata, np.stack([DATA] * 3, axis=1))
@@ -193,8 +194,8 @@ def test_hyperparameters_over_their_prior(idata):
 
 def test_occupied_states_by_chain(idata):
     ax = dshdp.plot_occupied(idata)
-    assert len(ax.lines) == 3
-    np.testing.assert_allclose(ax.lines[1].get_ydata(), 3)
+    assert len(ax.lines) == 6  # the draws of each chain, and their running mean
+    np.testing.assert_allclose([ax.lines[i].get_ydata() for i in (2, 3)], 3)
     full = dshdp.plot_occupied(result(TRUTH, 3, noise=0.0, extra=0))
     assert full.lines[-1].get_linestyle() == "--"
 
@@ -272,3 +273,117 @@ def test_arviz_works_as_usual():
         plot(aligned, **three)
         plot(invariant, var_names=["hmm_alpha", "n_switches"])
     assert len(plt.get_fignums()) == 6
+
+
+COUNTS = np.random.default_rng(3).poisson(np.array([2.0, 20.0, 60.0])[TRUTH])
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    """A model of counts, its result with replicates, and the result aligned."""
+    with pm.Model(coords={"state": np.arange(4), "hour": np.arange(60)}) as model:
+        z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", dims="state"), dims="hour")
+        rate = pm.Gamma("rate", 1.0, 0.05, dims="state")
+        pm.Poisson("counts", rate[z], observed=COUNTS, dims="hour")
+        raw = pm.sample(
+            tune=20, draws=30, chains=2, cores=1, random_seed=1, progressbar=False,
+            compute_convergence_checks=False,
+        )  # fmt: skip
+        predicted = pm.sample_posterior_predictive(raw, random_seed=1, progressbar=False)
+    replicates = group(predicted, "posterior_predictive")
+    return model, dshdp.align(with_groups(raw, {"posterior_predictive": replicates}))
+
+
+def test_densities_of_the_states(fitted):
+    """Fails if a density is not weighted by the share of time, or not that of its state."""
+    model, aligned = fitted
+    ax = dshdp.plot_densities(aligned, model=model, prob=0.9)
+    posterior = group(aligned, "posterior")
+    grid = np.arange(COUNTS.min(), COUNTS.max() + 1)
+    total = 0.0
+    for k in range(4):
+        share = (posterior["z"] == k).mean("hour").values[..., None]
+        rate = posterior["rate"].isel(state=k).values[..., None]
+        density = (share * scipy.stats.poisson(rate).pmf(grid)).mean(axis=(0, 1))
+        total = total + density
+        if k < 3:
+            np.testing.assert_allclose(ax.lines[k].get_ydata(), density, rtol=1e-9)
+    np.testing.assert_allclose(ax.lines[-1].get_ydata(), total, rtol=1e-9)
+    assert ax.get_xlabel() == "counts" and len(ax.get_legend().get_texts()) == 3
+    heights = [bar.get_height() * bar.get_width() for bar in ax.patches]
+    assert sum(heights) == pytest.approx(1.0)
+
+
+def test_fitted_values_over_the_series(fitted):
+    _, aligned = fitted
+    ax = dshdp.plot_fit(aligned, prob=0.9)
+    mean, data = ax.lines
+    replicates = group(aligned, "posterior_predictive")["counts"]
+    np.testing.assert_allclose(mean.get_ydata(), replicates.mean(("chain", "draw")))
+    np.testing.assert_array_equal(data.get_ydata(), COUNTS)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("hour", "counts")
+    legend = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert legend == ["90% of replicates", "their mean", "observed"]
+
+
+def test_what_a_fit_is_not_drawn_of(idata, many):
+    with pytest.raises(ValueError, match=r"no replicates of 'y'; make them with"):
+        dshdp.plot_fit(idata)
+    two = xr.Dataset({"y": (("time", "part"), np.stack([DATA, DATA], axis=1))})
+    several = with_groups(idata, {"observed_data": two})
+    for plot in (dshdp.plot_fit, dshdp.plot_densities):
+        with pytest.raises(ValueError, match=r"'y' has 2 series"):
+            plot(several)
+
+
+def test_distances_of_chains():
+    """Fails if chains of another segmentation look as near as the others."""
+    z = np.repeat(TRUTH[None, None], 3, axis=0).repeat(20, axis=1)
+    z[2] = np.roll(TRUTH, 30)
+    groups, described = dressed(z, 4, np.random.default_rng(0))
+    ax = dshdp.plot_chain_distances(from_groups(groups, **described))
+    found = ax.images[0].get_array()
+    assert np.allclose(found[:2, :2], 0.0) and (found[2, :2] > 0.1).all()
+    assert [t.get_text() for t in ax.texts][:2] == ["0.000", "0.000"]
+
+
+def test_series_have_their_names_and_states_their_numbers(fitted):
+    _, aligned = fitted
+    legend = dshdp.plot_series(aligned).get_legend().get_texts()
+    rates = group(aligned, "posterior")["rate"].mean(("chain", "draw")).values[:3]
+    shown = [float(text.get_text().split("rate ")[1]) for text in legend]
+    np.testing.assert_allclose(shown, rates, rtol=0.01)
+    wide = xr.DataArray(
+        np.stack([COUNTS, COUNTS], axis=1), {"part": ["east", "west"]}, ("hour", "part")
+    )
+    labels = dshdp.plot_series(aligned, wide).get_yticklabels()
+    assert [text.get_text() for text in labels] == ["east", "west"]
+
+
+def test_units_of_time_and_what_lies_beyond(fitted):
+    _, aligned = fitted
+    assert dshdp.plot_coassignment(aligned).get_xlabel() == "hour"
+    assert dshdp.plot_dwell_times(aligned, label=0).get_xlabel().startswith("dwell time (hour)")
+    days = np.datetime64("2020-01-01") + np.arange(60)
+    posterior = group(aligned, "posterior").assign_coords(hour=days)
+    dated = with_groups(aligned, {"posterior": posterior})
+    assert dshdp.plot_dwell_times(dated, label=0).get_xlabel().startswith("dwell time (days)")
+    dshdp.plot_coassignment(dated).figure.canvas.draw()
+    truth = np.append(np.tile([0, 1], 300), np.zeros(900, int))
+    rare = dshdp.align(result(truth, 4, noise=0.0, extra=0))
+    label = dshdp.plot_dwell_times(rare, label=0).get_xlabel()
+    assert label == "dwell time (time)\n0.3% are longer, up to 900"
+
+
+@pytest.mark.parametrize("name", ["phi", "gamma"])
+def test_a_prior_is_drawn_to_the_ends_of_its_support(name):
+    """Fails if a bounded axis ends before the support does, or a long tail takes all of it."""
+    with pm.Model() as model:
+        pm.Uniform("phi", 0.0, 1.0)
+        pm.Gamma("gamma", 2.0, 1.0)
+    draws = np.random.default_rng(0).uniform(0.8, 0.9, (2, 100))
+    idata = from_groups({"posterior": xr.Dataset({name: (("chain", "draw"), draws)})})
+    [panel] = dshdp.plot_hyperparameters(idata, model=model, var_names=[name]).ravel()
+    _, edges, _ = panel.patches[1].get_data()
+    assert edges[0] == 0.0
+    assert edges[-1] == pytest.approx(1.0, abs=1e-3) if name == "phi" else edges[-1] < 4.0

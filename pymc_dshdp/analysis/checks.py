@@ -187,8 +187,8 @@ def check(idata: Result, *, states: str | None = None, model: pm.Model | None = 
     divergences = int(stats["diverging"].sum()) if "diverging" in stats else 0
     if divergences:
         problems.append(
-            f"NUTS diverged in {divergences} draws: raise target_accept, to 0.95 say, or write the "
-            "emission parameters in a form that is easier to sample"
+            f"NUTS diverged in {divergences:,} draw{'s' * (divergences > 1)}: raise target_accept, "
+            "to 0.95 say, or write the emission parameters in a form that is easier to sample"
         )
     if len(names) == 1:
         notes.insert(0, "one chain cannot show whether others agree; sample at least 4")

@@ -118,11 +118,13 @@ class Summary(Report):
         more = len(self.main) - PRINTED_STATES
         rest = self.states.drop(index=self.main)
         if more > 0:
-            yield Text(f"{more} more main states are in .states\n")
+            yield Text(f"{more} more main state{'s are' if more > 1 else ' is'} in .states\n")
         if len(rest):
+            one = len(rest) == 1
             yield Text(
-                f"{len(rest)} further states are each occupied in fewer than half of the draws; "
-                f"together they hold {rest['occupancy'].sum():.1%} of the time\n"
+                f"{len(rest)} further state{' is' if one else 's are each'} occupied in fewer than "
+                f"half of the draws; {'it holds' if one else 'together they hold'} "
+                f"{rest['occupancy'].sum():.1%} of the time\n"
             )
         unprinted = [name for name in self._names() if name not in self._printed_names()]
         if unprinted:

@@ -82,8 +82,7 @@ def plot_hyperparameters(
         values = posterior[name].values.ravel()
         low, high = np.quantile(values, [0.0, 0.995])
         if name in priors:
-            low = min(low, np.quantile(priors[name], 0.01))
-            high = max(high, min(np.quantile(priors[name], 0.95), 4 * high))
+            low, high = _ends(priors[name], values, low, high)
         edges = np.linspace(low, high, 31)
         width = edges[1] - edges[0]
         counts, _ = np.histogram(values, edges)
@@ -101,6 +100,22 @@ def plot_hyperparameters(
         if i == 0:
             panel.legend(frameon=False, fontsize=7)
     return panels
+
+
+def _ends(prior, values, low, high):
+    """Find the ends of an axis for a posterior and its prior, to the ends of a bounded support.
+
+    An end beyond which the prior has nothing is told by its draws: the outermost of thousands are
+    then no farther out than one in twenty. Of a long tail the axis has what is near the posterior.
+    """
+    inner, outer = np.quantile(prior, [0.05, 0.95])
+    middle = outer - inner
+    first, last = prior.min(), prior.max()
+    bounded = last - outer < 0.2 * middle
+    high = max(last, values.max()) if bounded else max(high, min(outer, 4 * high))
+    if first >= 0.0 and first < 0.05 * (high - first):
+        return 0.0, high
+    return (min(first, low) if inner - first < 0.2 * middle else min(low, inner)), high
 
 
 def _prior_draws(idata, model, names):
@@ -128,6 +143,13 @@ def _numbers_before(idata, model, states, n_states):
     return (sizes > 0).sum(axis=1)
 
 
+def _smoothed(path):
+    """Mean over a twentieth of the draws around each, over fewer at the ends."""
+    width = 2 * (len(path) // 40) + 1
+    window = np.ones(width)
+    return np.convolve(path, window, "same") / np.convolve(np.ones(len(path)), window, "same")
+
+
 def plot_occupied(
     idata: Result,
     *,
@@ -137,6 +159,7 @@ def plot_occupied(
 ) -> Axes:
     """Draw the number of occupied states of every draw, by chain, and its distribution.
 
+    The bold line of a chain is its mean over a twentieth of the draws around each.
     At the side the posterior of that number is bars, and its prior an outline; of a mixture of
     finite mixtures the posterior of the number of active states is a line of dots.
 
@@ -167,7 +190,8 @@ def plot_occupied(
     for c, path in enumerate(occupied):
         shift = 0.12 * (c - (len(chains) - 1) / 2)  # so that chains do not hide each other
         colour = COLOURS[c % len(COLOURS)]
-        ax.plot(path + shift, lw=0.7, color=colour, label=f"chain {chains[c]}")
+        ax.plot(path + shift, lw=0.5, alpha=0.3, color=colour)
+        ax.plot(_smoothed(path) + shift, lw=1.5, color=colour, label=f"chain {chains[c]}")
     low, high = occupied.min(), occupied.max()
     ax.set_ylim(low - 0.8, high + 0.8)
     if hidden.n_states <= high + 1:

@@ -15,11 +15,14 @@ from pymc_dshdp.plots.style import (
     axes,
     date_axis,
     legend_of_states,
+    parameters_of,
+    sequence_of,
     state_colours,
+    times_of,
 )
 from pymc_dshdp.typing import Result
 
-__all__ = ["plot_forecast", "plot_raster", "plot_series"]
+__all__ = ["data_of", "plot_forecast", "plot_raster", "plot_series"]
 
 COLUMNS = 1500  # more than the pixels of a picture
 ROWS = 400
@@ -37,7 +40,8 @@ def plot_series(
     """Draw the data in the colours of their states, over the states' posterior probabilities.
 
     A point has the colour of its most probable state; the band below shows the probabilities of
-    all states, so that doubt is visible where colours mix.
+    all states, so that doubt is visible where colours mix. The legend has the posterior means of
+    parameters that are one number for each state, up to two.
 
     Parameters
     ----------
@@ -67,17 +71,17 @@ def plot_series(
     """
     drawn = aligned_states(idata, states)
     hidden = drawn.hidden
-    name, values = _data(idata, hidden, data)
-    at = _sequence(hidden, sequence)
+    name, values, columns = data_of(idata, hidden, data)
+    at = sequence_of(hidden, sequence)
     values = values[at]
-    times, label = _times(hidden, at)
+    times, label = times_of(hidden, at)
     probabilities = state_probabilities(drawn.idata, states=hidden.name).values
     probabilities = probabilities.reshape(-1, hidden.n_states)[at]
     colours = state_colours(hidden.n_states)
 
     ax = axes(ax)
     best = colours[probabilities.argmax(axis=1)]
-    _draw_data(ax, times, values, best)
+    _draw_data(ax, times, values, columns, best)
     ax.set(xlabel=label, ylabel=name)
     band = ax.inset_axes((0.0, 0.0, 1.0, 0.16), sharex=ax)
     edges = np.linspace(0, len(times), min(len(times), COLUMNS) + 1).astype(int)[:-1]
@@ -86,13 +90,14 @@ def plot_series(
     band.stackplot(times[edges], shares[:, used].T, colors=colours[used], step="mid", linewidth=0)
     band.set(ylim=(0, 1), yticks=[])
     band.tick_params(labelbottom=False, bottom=False)
+    band.set_ylabel("P(state)", fontsize=6)
     ax.set_xlim(times[0], times[-1])
-    date_axis(ax, times)
-    legend_of_states(ax, drawn)
+    date_axis(ax.xaxis, times)
+    legend_of_states(ax, drawn, parameters_of(drawn))
     return ax
 
 
-def _draw_data(ax, times, values, colours):
+def _draw_data(ax, times, values, columns, colours):
     """Draw over the upper part of the axes; the band takes the lowest sixth."""
     if values.ndim == 1 or values.shape[1] == 1:
         values = values.reshape(len(times))
@@ -108,12 +113,15 @@ def _draw_data(ax, times, values, colours):
         size = np.clip(3000.0 / len(times), 0.5, 8.0)
         for column, offset in zip(scaled.T, offsets, strict=True):
             ax.scatter(times, column + offset, c=colours, s=size, lw=0, rasterized=True)
-        ax.set_yticks(offsets, np.arange(values.shape[1]))
-        low, high = -0.5, values.shape[1] - 0.5
+        ax.set_yticks(offsets, columns)
+        ax.set_ylim(-0.5 - 0.26 * values.shape[1], values.shape[1] - 0.5)
+        return
     else:
         step = max(1, len(times) // COLUMNS)
         extent = (times[0], times[-1], values.shape[1] - 0.5, -0.5)
-        ax.imshow(values[::step].T, aspect="auto", cmap="Greys", extent=extent)
+        image = ax.imshow(values[::step].T, aspect="auto", cmap="Greys", extent=extent)
+        scale = ax.inset_axes((1.01, 0.0, 0.015, 0.4))
+        ax.figure.colorbar(image, cax=scale, label="value")
         low, high = values.shape[1] - 0.5, -0.5
     span = (high - low) or 1.0
     ax.set_ylim(low - 0.26 * span, high + 0.05 * span)
@@ -121,8 +129,8 @@ def _draw_data(ax, times, values, colours):
     ax.set_yticks([y for y in inside if y <= max(low, high) + 0.05 * abs(span)])
 
 
-def _data(idata, hidden, data):
-    """Name and values, (T, ...), of the data to draw, laid end to end."""
+def data_of(idata, hidden, data):
+    """Name and values, (T, ...), of the data to draw, laid end to end; names of the columns."""
     shape = hidden.z.shape[2:]
     observed = dict(group(idata, "observed_data")) if "observed_data" in idata else {}
     observed |= _with_gaps(observed, group(idata, "posterior"))
@@ -139,13 +147,18 @@ def _data(idata, hidden, data):
         if data not in observed:
             raise ValueError(f"data={data!r} is not in observed_data; it has {sorted(observed)}")
         data = observed[data]
+    last = getattr(data, "dims", (None,))[-1]
+    columns = data[last].values if last in getattr(data, "coords", ()) else None
     values = np.ma.filled(np.ma.asarray(data).astype(float), np.nan)
     if values.shape[: len(shape)] != shape or values.ndim > len(shape) + 1:
         raise ValueError(
             f"data must have the shape {shape} of {hidden.name!r}, and at most one more axis; "
             f"received shape {values.shape}"
         )
-    return name, values.reshape(int(np.prod(shape)), *values.shape[len(shape) :])
+    values = values.reshape(int(np.prod(shape)), *values.shape[len(shape) :])
+    if columns is None and values.ndim > 1:
+        columns = np.arange(values.shape[1])
+    return name, values, columns
 
 
 def _with_gaps(observed, posterior):
@@ -170,25 +183,6 @@ def _with_gaps(observed, posterior):
         ):
             out[name] = np.where(common, draws[0].astype(float), np.nan)
     return out
-
-
-def _sequence(hidden, sequence):
-    if not 0 <= sequence < len(hidden.lengths):
-        raise ValueError(f"sequence must be 0 to {len(hidden.lengths) - 1}, received {sequence!r}")
-    start = int(hidden.lengths[:sequence].sum())
-    return slice(start, start + int(hidden.lengths[sequence]))
-
-
-def _times(hidden, at):
-    """Coordinates of the times of a sequence where they are ordered, else positions."""
-    dim = hidden.dims[-1]
-    size = at.stop - at.start
-    if dim in hidden.z.coords:
-        values = hidden.z[dim].values
-        values = values[at] if len(hidden.dims) == 1 else values
-        if values.dtype.kind in "iufM" and np.all(values[1:] > values[:-1]):
-            return values, str(dim)
-    return np.arange(size), "time"
 
 
 def plot_raster(
@@ -218,14 +212,14 @@ def plot_raster(
     """
     drawn = aligned_states(idata, states)
     hidden = drawn.hidden
-    at = _sequence(hidden, sequence)
+    at = sequence_of(hidden, sequence)
     chains, draws = hidden.z.shape[:2]
     rows = min(draws, max(1, ROWS // chains))
     columns = min(at.stop - at.start, COLUMNS)
     chosen = (np.arange(rows) * draws) // rows
     shown = at.start + (np.arange(columns) * (at.stop - at.start)) // columns
     paths = hidden.z.values.reshape(chains, draws, -1)[:, chosen][:, :, shown]
-    times, label = _times(hidden, at)
+    times, label = times_of(hidden, at)
 
     ax = axes(ax)
     image = state_colours(hidden.n_states)[paths.reshape(chains * rows, columns)]
@@ -233,7 +227,7 @@ def plot_raster(
     ax.imshow(image, aspect="auto", interpolation="nearest", extent=extent)
     for edge in range(1, chains):
         ax.axhline(edge - 0.5, color="white", lw=2)
-    date_axis(ax, times)
+    date_axis(ax.xaxis, times)
     ax.set_yticks(range(chains), hidden.z["chain"].values)
     ax.set(xlabel=label, ylabel="chain, draws from top to bottom")
     legend_of_states(ax, drawn)
@@ -297,7 +291,7 @@ def plot_forecast(
             future, low, high, color=COLOURS[0], alpha=alpha, lw=0, label=f"{share:.0%}"
         )
     ax.plot(future, np.nanmedian(draws, axis=0), color=COLOURS[5], lw=1.5, label="median")
-    date_axis(ax, future)
+    date_axis(ax.xaxis, future)
     ax.set(xlabel=dim, ylabel=getattr(forecast, "name", None))
     ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
     return ax

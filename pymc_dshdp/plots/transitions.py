@@ -3,13 +3,14 @@
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 
 from pymc_dshdp.analysis.consensus import thinned
 from pymc_dshdp.analysis.covariate_effect import TransitionEffect
 from pymc_dshdp.analysis.result import find_hidden, find_prior
 from pymc_dshdp.analysis.summaries import central_levels, of_group, transitions_frame
-from pymc_dshdp.plots.style import aligned_states, axes, state_colours
+from pymc_dshdp.plots.style import aligned_states, axes, date_axis, state_colours, times_of
 from pymc_dshdp.typing import Result
 
 __all__ = [
@@ -55,12 +56,19 @@ def plot_coassignment(idata: Result, *, states: str | None = None, ax: Axes | No
     together = np.zeros((len(grid), len(grid)))
     for path in some:
         together += path[:, None] == path[None, :]
+    if len(hidden.lengths) == 1:
+        times, label = times_of(hidden, slice(0, T))
+    else:
+        times, label = np.arange(T), "time, the sequences end to end"
     ax = axes(ax, (4.6, 4.0))
+    extent = (times[0], times[-1], times[-1], times[0])
     image = ax.imshow(
-        together / len(some), vmin=0, vmax=1, cmap="cividis", extent=(0, T, T, 0), aspect="equal"
+        together / len(some), vmin=0, vmax=1, cmap="cividis", extent=extent, aspect="equal"
     )
     ax.figure.colorbar(image, ax=ax, label="probability of the same state", shrink=0.85)
-    ax.set(xlabel="time", ylabel="time")
+    date_axis(ax.xaxis, times)
+    date_axis(ax.yaxis, times)
+    ax.set(xlabel=label, ylabel=label)
     return ax
 
 
@@ -162,7 +170,7 @@ def _draw_matrix(ax, drawn, prior, g, level):
     ax.set_xticks(ticks, drawn.labels[main[ticks]])
     ax.set_yticks(ticks, drawn.labels[main[ticks]])
     ax.set(xlabel="to state", ylabel="from state")
-    ax.figure.colorbar(image, ax=ax, shrink=0.85, label="probability")
+    ax.figure.colorbar(image, ax=ax, shrink=0.85, label="probability (square-root scale)")
 
 
 def plot_transition_effect(
@@ -304,7 +312,7 @@ def _draw_dwell(ax, drawn, prior, g, k):
     own, sizes, _ = of_group(hidden, prior, g)
     P = own.transition_matrices(np.array([k]))[:, 0, 0]
     P = P[sizes[:, k] > 0]
-    title = f"state {drawn.labels[k]}"
+    title, label = f"state {drawn.labels[k]}", f"dwell time ({_unit(hidden)})"
     if lengths.size:
         longest = max(10, int(np.quantile(lengths, 0.99)))
         width = max(1, longest // 25)
@@ -324,9 +332,25 @@ def _draw_dwell(ax, drawn, prior, g, k):
         ax.plot(d, implied, color="black", lw=1.3, label="geometric")
         ax.set_xlim(0.5, edges[-1])
         title += f", mean of all runs {lengths.mean():.1f}"
+        beyond = (lengths > edges[-1]).mean()
+        if beyond > 0:
+            label += f"\n{beyond:.1%} are longer, up to {lengths.max():,}"
     ax.set_title(title, fontsize=9)
-    ax.set(xlabel="dwell time", ylabel="probability")
+    ax.set(xlabel=label, ylabel="probability")
     ax.spines[["top", "right"]].set_visible(False)
+
+
+def _unit(hidden):
+    """Say what a dwell time counts: steps of the coordinate, where it has steps of one size."""
+    times, name = times_of(hidden, slice(0, hidden.z.shape[-1]))
+    steps = np.unique(np.diff(times))
+    if name == "time" and name not in hidden.z.coords or len(steps) != 1:
+        return "time points"
+    [step] = steps
+    if times.dtype.kind == "M":
+        known = {pd.Timedelta(1, unit): f"{unit}s" for unit in ("day", "hour", "minute", "second")}
+        return known.get(pd.Timedelta(step), f"steps of {pd.Timedelta(step)}")
+    return name if step == 1 else f"steps of {step:g} {name}"
 
 
 def _run_lengths(hidden, g, k):
