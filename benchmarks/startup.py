@@ -43,7 +43,7 @@ def measure():
             pass
 
     event.register("numba:compile", Listener())
-    model, _ = declare(*earthquakes())
+    model = declare(*earthquakes())
     begun = time.perf_counter()
     with model:
         pm.sample(

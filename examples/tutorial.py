@@ -1,8 +1,10 @@
 """The earthquakes from question to answer: fit, check, align, segment, forecast, compare.
 
-The text that goes with this script is docs/tutorial.md; its pictures are drawn here.
+The text that goes with this script is docs/tutorial.md; its pictures are drawn here, in the folder
+that ``--out`` names.
 """
 
+import argparse
 import sys
 from pathlib import Path
 
@@ -16,7 +18,6 @@ import pymc as pm
 
 import pymc_dshdp as dshdp
 
-PICTURES = Path(__file__).parent.parent / "docs"
 SETTINGS = {
     "cores": 2,
     "progressbar": False,
@@ -36,24 +37,24 @@ def declare(prior, years, counts):
     return model
 
 
-def save(name):
-    plt.gcf().savefig(PICTURES / f"tutorial_{name}.png", dpi=90)
+def save(folder, name):
+    plt.gcf().savefig(folder / f"tutorial_{name}.png", dpi=90)
     plt.close("all")
 
 
-def fit_and_check(model):
+def fit_and_check(model, out):
     with model:
         idata = pm.sample(draws=2000, tune=1000, chains=4, random_seed=1, **SETTINGS)
     print("\n== check ==")
     print(dshdp.check(idata))
     dshdp.plot_occupied(idata)
-    save("occupied")
+    save(out, "occupied")
     dshdp.plot_hyperparameters(idata, model=model)
-    save("hyperparameters")
+    save(out, "hyperparameters")
     return idata
 
 
-def describe(idata):
+def describe(idata, out):
     aligned = dshdp.align(idata)
     print("\n== summary ==")
     print(dshdp.summary(aligned, prob=0.9))
@@ -64,7 +65,7 @@ def describe(idata):
         ("dwell", dshdp.plot_dwell_times),
     ):
         plot(aligned)
-        save(name)
+        save(out, name)
     return aligned
 
 
@@ -93,7 +94,7 @@ def divide(aligned):
     print(dshdp.segments(aligned).to_string(index=False))
 
 
-def look_ahead(model, aligned, years):
+def look_ahead(model, aligned, years, out):
     future = dshdp.forecast(aligned, model=model, horizon=15, random_seed=1)["counts"]
     print("\n== forecast ==")
     for h in (1, 5, 15):
@@ -104,7 +105,7 @@ def look_ahead(model, aligned, years):
             f"P(more than 25) = {(values > 25).mean():.2f}"
         )
     dshdp.plot_forecast(future, aligned["observed_data"]["counts"])
-    save("forecast")
+    save(out, "forecast")
 
 
 def compare(years, counts, first_held_out=1970):
@@ -120,12 +121,15 @@ def compare(years, counts, first_held_out=1970):
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent, help="folder")
+    out = parser.parse_args().out
     years, counts = dshdp.datasets.earthquakes()
     model = declare(dshdp.DSHDP, years, counts)
-    idata = fit_and_check(model)
+    idata = fit_and_check(model, out)
     switch_labels()
-    aligned = describe(idata)
+    aligned = describe(idata, out)
     divide(aligned)
-    look_ahead(model, aligned, years)
+    look_ahead(model, aligned, years, out)
     compare(years, counts)
-    print(f"\nPictures: {PICTURES}/tutorial_*.png", file=sys.stderr)
+    print(f"\nPictures: {out}/tutorial_*.png", file=sys.stderr)
