@@ -5,6 +5,7 @@ import pymc as pm
 import pytest
 
 import pymc_dshdp as dshdp
+from pymc_dshdp.steps import divisions
 
 pytestmark = pytest.mark.usefixtures("python_mode")
 
@@ -122,3 +123,16 @@ def test_a_state_of_given_times_alone():
     assert not given.evidence(given.moments(np.array([0, 1]), 2), np.arange(2)).any()
     after = prior.moves.improve(point, np.random.default_rng(1))
     assert prior.joint(after) > prior.joint(point)
+
+
+def test_every_beginning_of_a_division_is_rehearsed(monkeypatch):
+    """Fails if chance decides which kernels are compiled before the chains run."""
+    seen = []
+
+    def launch(division, times, anchors, slots, original=divisions.FittedDivision._launch):
+        seen.append(division._beginning)
+        return original(division, times, anchors, slots)
+
+    monkeypatch.setattr(divisions.FittedDivision, "_launch", launch)
+    build()
+    assert set(seen) >= set(divisions.BEGINNINGS)

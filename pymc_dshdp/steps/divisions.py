@@ -18,7 +18,7 @@ from pymc_dshdp.kernels.division import (
 from pymc_dshdp.kernels.prior_division import divide_by_prior
 from pymc_dshdp.kernels.split_merge import choose_anchor, log_anchor_probability
 
-__all__ = ["FittedDivision", "PriorDivision", "log_probability_fitted_to_itself"]
+__all__ = ["BEGINNINGS", "FittedDivision", "PriorDivision", "log_probability_fitted_to_itself"]
 
 PASSES = 3  # of the launch
 HALVES = -1

@@ -8,6 +8,7 @@ from pymc_dshdp.kernels.collapsed_transitions import log_path_marginal
 from pymc_dshdp.kernels.counts import path_counts
 from pymc_dshdp.kernels.split_merge import Path
 from pymc_dshdp.steps.configuration import Configuration
+from pymc_dshdp.steps.divisions import BEGINNINGS, FittedDivision
 from pymc_dshdp.steps.improving import improve, merge_all, split_if_better
 from pymc_dshdp.steps.path_moves import PathMoves
 
@@ -112,6 +113,8 @@ class SplitMerge:
             pinned, log_beta = np.zeros_like(now.path.pinned), now.path.log_beta
             path = Path(states, first, index, pinned, counts, log_beta, now.path.active.copy())
             short = Configuration(now.marginals.among(np.arange(T)), path, now.prior)
+            for beginning in BEGINNINGS if T > 1 else ():  # chance might leave some to the chain
+                FittedDivision(short, rng, beginning).draw(np.arange(T), 0, np.arange(2))
             for _ in range(12):
                 short.propose(rng, always=True)
             split_if_better(short, rng)
