@@ -71,6 +71,10 @@ def plot_densities(
     ValueError
         If the data cannot be found or are several series, or if their density depends on more than
         the states and the parameters, such as covariates.
+
+    Examples
+    --------
+    >>> ax = dshdp.plot_densities(aligned, model=model, prob=0.9)
     """
     _, levels = central_levels(prob)
     drawn = aligned_states(idata, states)
@@ -156,6 +160,12 @@ def plot_fit(
     ------
     ValueError
         If there are no replicates, or the data are several series.
+
+    Examples
+    --------
+    >>> with model:
+    ...     made = pm.sample_posterior_predictive(idata, extend_inferencedata=True)
+    >>> ax = dshdp.plot_fit(idata, prob=0.9)
     """
     share, levels = central_levels(prob)
     hidden = find_hidden(idata, states)
@@ -166,7 +176,6 @@ def plot_fit(
     if name not in predicted:
         raise ValueError(
             f"the result has no replicates of {name!r}; make them with "
-            "idata.extend(pm.sample_posterior_predictive(idata, model=model)), of PyMC 6 "
             "pm.sample_posterior_predictive(idata, model=model, extend_inferencedata=True)"
         )
     at = sequence_of(hidden, sequence)
@@ -205,6 +214,10 @@ def plot_chain_distances(
     Returns
     -------
     matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> ax = dshdp.plot_chain_distances(idata)
     """
     hidden = find_hidden(idata, states)
     distances = match_states(idata, [hidden]).chains.distances
