@@ -382,7 +382,7 @@ def test_a_prior_is_drawn_to_the_ends_of_its_support(name):
         pm.Uniform("phi", 0.0, 1.0)
         pm.Gamma("gamma", 2.0, 1.0)
     draws = np.random.default_rng(0).uniform(0.8, 0.9, (2, 100))
-    idata = from_groups({"posterior": xr.Dataset({name: (("chain", "draw"), draws)})})
+    idata = from_groups({"posterior": {name: draws}})
     [panel] = dshdp.plot_hyperparameters(idata, model=model, var_names=[name]).ravel()
     _, edges, _ = panel.patches[1].get_data()
     assert edges[0] == 0.0
