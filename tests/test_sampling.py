@@ -198,8 +198,11 @@ def test_without_data_the_prior_is_reproduced(build, weights):
         assert sampled.std() >= 0.3 * independent[name].std(), (name, "does not move")
 
 
-def test_progress_bar_has_one_column_of_ours():
+def test_progress_bar_has_one_column_of_ours(monkeypatch):
     """Fails if columns are added until none can be read at 80 characters."""
+    monkeypatch.setenv("COLUMNS", "79")
+    assert dshdp.WeakLimitFFBS._progressbar_config(2) == ([], {"n_occupied": [0, 0]})
+    monkeypatch.setenv("COLUMNS", "80")
     columns, stats = dshdp.WeakLimitFFBS._progressbar_config(2)
     assert [column.get_table_column().header for column in columns] == ["States"]
     assert stats == {"n_occupied": [0, 0]}

@@ -1,5 +1,6 @@
 """What the samplers of the states share: their priors, the start, the hold and the warning."""
 
+import shutil
 import warnings
 from dataclasses import field
 
@@ -34,6 +35,7 @@ FULL_SHARE = 0.01
 FULL_DRAWS = 100
 PLAIN = 4  # one chain in so many starts plainly
 SHORTEST_TUNING = 50  # iterations; below, a chain is not improved
+LEGIBLE = 80  # columns of a terminal that has room for one of ours in the progress bar
 IMPROVED = (0.05, 0.2, 0.5, 0.8)  # of the tuning iterations
 
 
@@ -120,7 +122,8 @@ class StatesStep(ChainStep):
         column = TextColumn(
             "{task.fields[n_occupied]}", table_column=Column("States", no_wrap=True)
         )
-        return [column], {"n_occupied": [0] * n_chains}
+        narrow = shutil.get_terminal_size().columns < LEGIBLE  # PyMC's own columns come first
+        return [] if narrow else [column], {"n_occupied": [0] * n_chains}
 
     @staticmethod
     def _make_progressbar_update_functions():
