@@ -418,10 +418,36 @@ def test_readers_use_the_group_of_each_time(sampled):
             for g in range(2)
         ]
         assert totals[1] > totals[0] + 1.0  # it switches as the second does
+        other = {"y": y, "z_group": ["quick"]}
+        named = dshdp.held_out_log_likelihood(idata, observed=other, lengths=[6])
+        assert float(named["mean"]) == totals[1]
+        assert dshdp.smooth(idata, observed=other, lengths=[6], thin=25).shape == (6, L)
+        for wrong, message in (
+            (["cat"], r"observed\['z_group'\] must be labels of 'subject', .* received 'cat'"),
+            ([2], r"observed\['z_group'\] must be positions 0 to 1 of 'subject', .*received 2"),
+        ):
+            with pytest.raises(ValueError, match=message):
+                dshdp.smooth(idata, observed={"y": y, "z_group": wrong}, lengths=[6])
     persist = dshdp.self_persistence_probability(idata)
     assert np.isnan(persist.values[::40]).all()
     assert len(dshdp.segments(idata)) > 10
     dshdp.check(idata, model=model)
+
+
+def test_a_forecast_takes_the_groups_of_its_times_by_label(quick):
+    """Fails if labels are not read, or read as others."""
+    with pm.Model(coords={"subject": ["slow", "quick"]}) as model:
+        prior = dshdp.DSHDP("hmm", n_states=2, groups="subject")
+        z = dshdp.HiddenStates("z", prior, length=4, group=["slow", "quick", "slow", "slow"])
+        pm.Normal("y", 3.0 * z, 1.0, observed=np.zeros(4))
+        idata = posterior_of(model, draws=3)
+        ahead = [
+            dshdp.forecast(idata, horizon=9, covariates={"z_group": future}, random_seed=1)["z"]
+            for future in (["quick"] * 9, [1] * 9, ["slow"] * 9)
+        ]
+        assert (ahead[0] == ahead[1]).all() and not (ahead[0] == ahead[2]).all()
+        with pytest.raises(ValueError, match=r"covariates\['z_group'\] .*, received 'cat'"):
+            dshdp.forecast(idata, horizon=1, covariates={"z_group": ["cat"]})
 
 
 def test_plots_by_group(sampled):

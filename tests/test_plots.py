@@ -7,6 +7,7 @@ matplotlib.use("Agg")
 import arviz as az
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pymc as pm
 import pytest
 import scipy.stats
@@ -243,6 +244,45 @@ def test_forecast_goes_on_from_the_observed():
         dshdp.plot_forecast(future.to_dataset())
     with pytest.raises(ValueError, match=r"observed must be one series, received shape \(4, 2\)"):
         dshdp.plot_forecast(future.sel(side="left"), np.zeros((4, 2)))
+
+
+def test_a_series_with_missing_values_before_its_forecast():
+    """Fails if imputed values are drawn as observed, or the dates of an index are lost."""
+    future = np.random.default_rng(0).normal(size=(2, 50, 3))
+    future = xr.DataArray(future, {"horizon": [1, 2, 3]}, ("chain", "draw", "horizon"))
+    days = np.datetime64("2020-01-01") + 7 * np.arange(4)
+    whole = np.array([1.0, np.nan, 3.0, 4.0])
+    draws = np.broadcast_to(whole, (2, 5, 4)).copy()
+    draws[..., 1] = np.arange(10).reshape(2, 5)
+    posterior = xr.DataArray(draws, {"day": days}, ("chain", "draw", "day"))
+    index = pd.DatetimeIndex(days, name="day")
+    periods = pd.period_range("2020-01", periods=4, freq="M", name="day")
+    for past in (
+        posterior,
+        posterior.transpose("day", "draw", "chain"),
+        pd.Series(whole, index),
+        pd.Series([1, None, 3, 4], index, dtype="Int64"),
+        pd.Series(whole, periods),
+        np.ma.masked_invalid(whole),
+    ):
+        ax = dshdp.plot_forecast(future, past)
+        line, median = ax.lines[0], ax.lines[-1]
+        np.testing.assert_array_equal(line.get_ydata(), whole)
+        if isinstance(past, np.ndarray):
+            np.testing.assert_array_equal(median.get_xdata(), [4, 5, 6])
+        else:
+            start = days if getattr(past, "index", None) is not periods else periods.to_timestamp()
+            np.testing.assert_array_equal(line.get_xdata(), start)
+            assert ax.get_xlabel() == "day" and median.get_xdata()[0] > start[-1]
+    for past in (posterior.to_dataset(name="y"), "y"):
+        with pytest.raises(
+            TypeError, match=r"idata.posterior\['y'\] where values of y are missing"
+        ):
+            dshdp.plot_forecast(future, past)
+    with pytest.raises(ValueError, match=r"observed must be one series, received shape \(4, 2\)"):
+        dshdp.plot_forecast(
+            future, xr.concat([posterior, posterior], "side").transpose(..., "side")
+        )
 
 
 def test_forty_states(many):

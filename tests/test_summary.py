@@ -17,6 +17,7 @@ from pymc_dshdp._compat import group, with_groups
 from pymc_dshdp.analysis import checks, report
 from pymc_dshdp.analysis.convergence import judge
 from pymc_dshdp.analysis.invariant import diagnostics
+from pymc_dshdp.likelihood.conditional import reasons
 
 TRUTH = np.repeat([0, 1, 0, 2, 1, 0], [14, 9, 12, 8, 10, 7])
 L = 6
@@ -416,6 +417,19 @@ def test_what_is_left_to_pymc_is_noted():
     assert not any("left to PyMC" in note for note in dshdp.check(raw).notes)
     with model:
         assert note in dshdp.check(raw).notes
+
+
+def test_a_shared_scale_of_data_with_missing_values_is_noted_by_name():
+    """Fails if the likelihood that is put together from its parts has no name."""
+    with pytest.warns(UserWarning, match="imput"), pm.Model() as model:
+        z = dshdp.HiddenStates("z", dshdp.FixedTransitions("hmm", n_states=L), length=60)
+        mu = pm.Normal("mu", 0.0, 3.0, shape=L)
+        sigma = pm.HalfNormal("sigma")
+        data = np.ma.masked_array(np.arange(60.0) % 3, np.arange(60) < 4)
+        pm.Normal("y", mu[z], sigma, observed=data)
+    [(name, reason)] = reasons(model).items()
+    assert name == "sigma" and "None" not in reason
+    assert "'y' has missing values, and how 'sigma' enters" in reason
 
 
 def test_check_does_not_see_labels():

@@ -213,7 +213,8 @@ def _chain_problems(verdicts, found, aligned, draws):
             problems.append(
                 f"the chains are at different levels{where}, R-hat "
                 f"{_listed(verdict.apart, numbers['r_hat'], '{:.2f}')}: more draws alone will not "
-                "bring them together; give them more tuning, or starts of their own by initvals"
+                "bring them together; give them more tuning, or starts of their own by initvals of "
+                "pm.sample, or one by initial_states= of HiddenStates"
             )
         if verdict.short:
             least = numbers[["ess_bulk", "ess_tail"]].min(axis=1)

@@ -61,7 +61,7 @@ def advice(modes):
         return (
             "do not average over them; nothing here ranks them (log_marginal_likelihood does not: "
             "it rises with the number of states), so give them more tuning, or starts of their own "
-            "by initvals"
+            "by initvals of pm.sample, or one by initial_states= of HiddenStates"
         )
     ranked = modes.sort_values(level, ascending=False)
     best, others = ranked.iloc[0], ranked.iloc[1:]

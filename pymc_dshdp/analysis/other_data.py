@@ -32,9 +32,10 @@ from pymc_dshdp.graph.terms import densities
 from pymc_dshdp.graph.walks import is_cast
 from pymc_dshdp.likelihood.missing import is_missing_observation
 from pymc_dshdp.likelihood.observed import refuse_cast
+from pymc_dshdp.model.groups import positions_of
 from pymc_dshdp.transitions.record import record_in
 
-__all__ = ["observed_on_states", "on_other_data", "source_of"]
+__all__ = ["observed_on_states", "on_other_data", "positions_of_groups", "source_of"]
 
 
 def on_other_data(model, z, observed, lengths=None, hold=fixed):
@@ -126,7 +127,7 @@ def _refuse_old_groups(model, z, containers):
         raise ValueError(
             f"the transitions of {z.name!r} differ between the groups {record.groups!r}; say which "
             f"group each of the other sequences, or each of their times, is of: give "
-            f"{record.group!r} too, by position from 0"
+            f"{record.group!r} too, by label or position from 0"
         )
 
 
@@ -151,9 +152,12 @@ def _replacements(model, z, followers, observed):
         for name, v in model.named_vars.items()
         if isinstance(v, SharedVariable) and v in behind
     }
+    record = record_in(model, z)
     replaced, values = {}, {}
     for name, given in observed.items():
         array = given if np.ma.isMaskedArray(given) else np.asarray(given)
+        if name == record.group:
+            array = positions_of_groups(model, record, array, "observed")
         if name in by_name:
             rv = by_name[name]
             ndim, dtype = (model[name] if name in model.named_vars else rv).type.ndim, rv.dtype
@@ -178,6 +182,20 @@ def _replacements(model, z, followers, observed):
         if np.issubdtype(dtype, np.integer) and np.any(np.ma.filled(array != np.floor(array), 0)):
             raise TypeError(f"observed[{name!r}] must have integers, received {given!r}")
     return replaced, values
+
+
+def positions_of_groups(model, record, given, argument):
+    """Positions of groups that may be given by labels, as ``HiddenStates`` takes them."""
+    where, labels = f"{argument}[{record.group!r}]", model.coords[record.groups]
+    if given.dtype.kind not in "iufb":
+        given = positions_of(where, record.groups, labels, given)
+    wrong = given[(given < 0) | (given >= len(labels))]
+    if wrong.size:
+        raise ValueError(
+            f"{where} must be positions 0 to {len(labels) - 1} of {record.groups!r}, or labels "
+            f"that are not numbers, of {list(labels)}; received {wrong.flat[0]}"
+        )
+    return given
 
 
 def _value(model, rv, values, containers, memo):

@@ -10,7 +10,12 @@ from pytensor.graph.traversal import ancestors
 from pymc_dshdp._compat import group
 from pymc_dshdp.analysis.draws import chosen_states
 from pymc_dshdp.analysis.moved_graphs import fixed, original_name
-from pymc_dshdp.analysis.other_data import observed_on_states, on_other_data, source_of
+from pymc_dshdp.analysis.other_data import (
+    observed_on_states,
+    on_other_data,
+    positions_of_groups,
+    source_of,
+)
 from pymc_dshdp.analysis.recurrence import fed_back
 from pymc_dshdp.emissions.autoregression import SwitchingVARRV
 from pymc_dshdp.graph.walks import has_op
@@ -157,16 +162,17 @@ class Ahead:
                 y = y.reshape(-1, *trail)
                 self.past[name][:] = [y[stop - self.front : stop] for stop in stops]
             self._sources[name] = source_of(model.rvs_to_values[rv]).name if rv in fed else None
+        record = record_in(model, z)
         self._futures = {
-            name: self._future(name, future, followers, horizon, lengths)
+            name: self._future(name, future, followers, horizon, lengths, record)
             for name, future in covariates.items()
         }
-        which = record_in(model, z).group
+        which = record.group
         self._group: dict[str, Any] = {}
         if which is not None and model.named_vars[which].get_value(borrow=True).shape == (self._N,):
             self._group[which] = model.named_vars[which].get_value()  # it goes on in its group
 
-    def _future(self, name, future, followers, horizon, lengths):
+    def _future(self, name, future, followers, horizon, lengths, record):
         """Future values of a covariate, checked, and the number of axes of their times."""
         model, N = self._model, self._N
         if not isinstance(model.named_vars.get(name), SharedVariable):
@@ -181,6 +187,8 @@ class Ahead:
         common = self._batch and now[:2] != (N, lengths[0])  # to the sequences of a batch
         lead = (horizon,) if common or (N == 1 and not self._batch) else (N, horizon)
         future = np.asarray(future)
+        if name == record.group:
+            future = positions_of_groups(model, record, future, "covariates")
         if future.shape[: len(lead)] != lead:
             raise ValueError(
                 f"covariates[{name!r}] must have shape ({', '.join(map(str, lead))}, ...), "

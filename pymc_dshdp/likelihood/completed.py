@@ -28,7 +28,8 @@ class Completed(NamedTuple):
     Attributes
     ----------
     rv : TensorVariable
-        The likelihood as it was before it was split; not a variable of the model.
+        The likelihood as it was before it was split; not a variable of the model. It has the name
+        that the user gave.
     joined : TensorVariable
         The model's Deterministic of its value: observed and unobserved parts put together.
     mask : ndarray of bool
@@ -66,7 +67,7 @@ def completed(model, part):
         mask = np.asarray(mask.data) if isinstance(mask, Constant) else None
     else:
         mask = _mask(joined, unobserved)
-        rv = None if mask is None else _whole(unobserved, mask)
+        rv = None if mask is None else _whole(unobserved, mask, joined.name)
     if rv is None or mask is None:
         return None
     return Completed(rv, joined, mask, (observed, unobserved))
@@ -80,7 +81,7 @@ def _mask(joined, unobserved):
     return None
 
 
-def _whole(unobserved, mask):
+def _whole(unobserved, mask, name):
     """Random variable of the shape of the mask whose masked part a variable is."""
     op = unobserved.owner.op
     if not isinstance(op, RandomVariable):
@@ -92,7 +93,9 @@ def _whole(unobserved, mask):
     if any(p is None for p in parameters):
         return None
     rng = unobserved.owner.inputs[0]
-    return op.make_node(rng, pt.as_tensor(mask.shape, dtype="int64"), *parameters).outputs[1]
+    out = op.make_node(rng, pt.as_tensor(mask.shape, dtype="int64"), *parameters).outputs[1]
+    out.name = name
+    return out
 
 
 def _whole_parameter(parameter, mask, core):

@@ -189,6 +189,9 @@ class ConditionalMatch:
             except NotElementwise:
                 raise NotConditional(
                     f"an element of {name} may depend on several of {rv.name!r}"
+                    if whole is None
+                    else f"{likelihood.name!r} has missing values, and how {rv.name!r} enters its "
+                    "observed and its missing part together cannot be told from the model"
                 ) from None
             found.add((None,) * (batch - len(axes)) + axes)
         [axes, *more] = found

@@ -6,7 +6,19 @@ import pytensor.tensor as pt
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
 
-__all__ = ["GroupIndex"]
+__all__ = ["GroupIndex", "positions_of"]
+
+
+def positions_of(where, groups, labels, given):
+    """Positions of labels of groups among those of their coordinate, of the shape given."""
+    number = {label: g for g, label in enumerate(labels)}
+    unknown = [x for x in given.ravel().tolist() if x not in number]
+    if unknown:
+        raise ValueError(
+            f"{where} must be labels of {groups!r}, which has {list(labels)}, received "
+            f"{unknown[0]!r}"
+        )
+    return np.array([number[x] for x in given.ravel().tolist()], np.int64).reshape(given.shape)
 
 
 class GroupIndex:
@@ -76,17 +88,10 @@ class GroupIndex:
             return group
         labels = list(self._prior.model.coords[self._prior.groups])
         given = np.asarray(group)
-        number = {label: g for g, label in enumerate(labels)}
         integers = all(isinstance(label, (int, np.integer)) for label in labels)
         if given.dtype.kind in "iu" and not integers:
             return given.astype(np.int64)
-        unknown = [x for x in given.ravel().tolist() if x not in number]
-        if unknown:
-            raise ValueError(
-                f"{where} must be labels of {self._prior.groups!r}, which has {labels}, received "
-                f"{unknown[0]!r}"
-            )
-        return np.array([number[x] for x in given.ravel().tolist()], np.int64).reshape(given.shape)
+        return positions_of(where, self._prior.groups, labels, given)
 
     def register(self, lengths, dims):
         """Return the index of the times, of the shape of the states; that of the prior else.

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
@@ -236,7 +237,7 @@ def plot_raster(
 
 def plot_forecast(
     forecast: xr.Dataset,
-    observed: ArrayLike | xr.DataArray | None = None,
+    observed: ArrayLike | xr.DataArray | pd.Series | None = None,
     *,
     ax: Axes | None = None,
 ) -> Any:
@@ -247,9 +248,12 @@ def plot_forecast(
     forecast : xarray.DataArray or array
         Draws of one future series: a variable of ``forecast``'s result, or an array whose last
         axis is time and all others draws.
-    observed : xarray.DataArray or array of shape (T,), optional
+    observed : xarray.DataArray, pandas.Series or array of shape (T,), optional
         The series before, drawn in front of it. A forecast along ``horizon`` continues its times
-        in steps as the last one.
+        (the coordinate, or the index of a Series) in steps as the last one. Missing values are
+        gaps. Where values were missing, ``observed_data`` has not the whole series;
+        ``idata.posterior["y"]`` has, and is taken with its draws: values that differ between them
+        were imputed, and are gaps.
     ax : matplotlib.axes.Axes, optional
 
     Returns
@@ -270,7 +274,8 @@ def plot_forecast(
     future = _coordinate(forecast, dim, None)
     known = None
     if observed is not None:
-        before = np.asarray(observed, float)
+        observed = _series_before(observed)
+        before = np.ma.filled(np.ma.asarray(observed).astype(float), np.nan)
         if before.ndim != 1 or before.size == 0:
             raise ValueError(f"observed must be one series, received shape {before.shape}")
         past = getattr(observed, "dims", ("time",))[0]
@@ -295,6 +300,26 @@ def plot_forecast(
     ax.set(xlabel=dim, ylabel=getattr(forecast, "name", None))
     ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
     return ax
+
+
+def _series_before(observed):
+    """Values of the series before a forecast, with their times where it has them."""
+    if isinstance(observed, (xr.Dataset, xr.DataTree, str)):
+        raise TypeError(
+            "observed must be the values of one series, as idata.observed_data['y'], or "
+            "idata.posterior['y'] where values of y are missing; received "
+            f"{repr(observed) if isinstance(observed, str) else type(observed).__name__}"
+        )
+    if isinstance(observed, pd.Series):
+        times = observed.index
+        times = times.to_timestamp() if isinstance(times, pd.PeriodIndex) else times
+        dim = str(times.name or "time")
+        return xr.DataArray(observed.to_numpy(float, na_value=np.nan), {dim: times.values}, (dim,))
+    if isinstance(observed, xr.DataArray) and {"chain", "draw"} <= set(observed.dims):
+        draws = observed.transpose("chain", "draw", ...)
+        first = draws[0, 0].astype(float)
+        return first.where((draws == draws[0, 0]).all(("chain", "draw")))
+    return observed
 
 
 def _draws_of_series(forecast):
