@@ -317,6 +317,20 @@ def test_tables_are_of_the_average_over_time(seasons):
     np.testing.assert_allclose(idata["posterior"]["hmm_P_mean"].values[0], P[:, INDEX].mean(axis=1))
 
 
+def test_stationary_shares_of_states_that_are_hardly_left():
+    """Fails if I - P is solved: its difference from a singular matrix is below the rounding."""
+    pair = np.array([[1.0, 1e-17], [3e-17, 1.0]])  # pi_0 1e-17 = pi_1 3e-17
+    np.testing.assert_allclose(_stationary(pair[None]), [[0.75, 0.25]], rtol=1e-14)
+    three = np.zeros((3, 3))
+    three[:2, :2], three[2] = pair, [0.3, 0.3, 0.4]  # the last is left for ever
+    for order in ([0, 1, 2], [2, 0, 1], [1, 2, 0]):
+        found = _stationary(three[np.ix_(order, order)][None])
+        np.testing.assert_allclose(found, [np.array([0.75, 0.25, 0.0])[order]], rtol=1e-14)
+    many = np.random.default_rng(0).dirichlet(np.ones(4), (300, 4))
+    pi = _stationary(many)
+    np.testing.assert_allclose(np.einsum("si,sij->sj", pi, many), pi, rtol=1e-13)
+
+
 # -- bad input -------------------------------------------------------------------------------------
 
 GOOD = np.full((2, 3, 3), 1 / 3)

@@ -24,6 +24,7 @@ from pymc_dshdp.typing import Result
 
 __all__ = ["TransitionTable", "transition_matrix"]
 
+TOGETHER = 128  # matrices whose entries fit into the cache
 HEADINGS = {"stationary": "long run", "expected_dwell": "expected dwell"}
 
 
@@ -150,23 +151,48 @@ def _states_frame(P, occupied, main, labels, level):
 def _stationary(P):
     """Stationary distributions of (S, L, L) matrices, (S, L); NaN where there are several.
 
-    pi (I - P + 1 1') = 1' has one solution, which is it, where P has only one.
+    By elimination without subtractions (Grassmann, Taksar and Heyman): state k is taken out of the
+    chain, P_ij + P_ik P_kj / sum_l<k P_kl for i, j < k, and put back in with its share. Only
+    transitions between different states are read, so that a state left with a probability of 1e-17
+    has its share too, where I - P is singular in floating point. The first state must be one that
+    is come back to. NaN also where a state is left for those before it with probability 0 in
+    floating point.
     """
-    out = np.full(P.shape[:2], np.nan)
-    one = _one_end(P > 0.0)
-    A = np.swapaxes(np.eye(P.shape[1]) - P[one] + 1.0, 1, 2)
-    out[one] = np.linalg.solve(A, np.ones((*A.shape[:2], 1)))[..., 0]
+    S, L = P.shape[:2]
+    one, first = _one_end(P > 0.0)
+    order = np.argsort(np.arange(L) != first[:, None], axis=1, kind="stable")
+    rows = np.arange(S)[:, None]
+    out = np.full((S, L), np.nan)
+    for start in range(0, S, TOGETHER):
+        of = slice(start, start + TOGETHER)
+        A = P[rows[of, :, None], order[of, :, None], order[of, None, :]]
+        out[rows[of], order[of]] = _eliminated(np.ascontiguousarray(np.moveaxis(A, 0, -1))).T
+    out[~one] = np.nan
     return out
 
 
+def _eliminated(A):
+    """Stationary distributions, (L, S), of (L, L, S) matrices, which are overwritten."""
+    L = len(A)
+    share = np.ones((L, A.shape[2]))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for k in range(L - 1, 0, -1):
+            A[:k, k] /= A[k, :k].sum(axis=0)
+            A[:k, :k] += A[:k, k, None] * A[k, None, :k]
+        for k in range(1, L):
+            share[k] = (share[:k] * A[:k, k]).sum(axis=0)
+        return share / share.sum(axis=0)
+
+
 def _one_end(possible):
-    """Whether those states that a path never leaves for ever all lead to each other, (S,)."""
-    one = possible.all(axis=(1, 2))
+    """Whether the states that are always come back to lead to each other, and the first, (S,)."""
+    one, first = possible.all(axis=(1, 2)), np.zeros(len(possible), int)
     reach = (possible[~one] | np.eye(possible.shape[1], dtype=bool)).astype(np.float32)
     for _ in range(int(np.ceil(np.log2(possible.shape[1])))):
         reach = (reach @ reach > 0.0).astype(np.float32)
     reach = reach > 0.0
     back = np.swapaxes(reach, 1, 2)
     final = (~reach | back).all(axis=2)
+    first[~one] = final.argmax(axis=1)
     one[~one] = (reach | ~final[:, :, None] | ~final[:, None, :]).all(axis=(1, 2))
-    return one
+    return one, first
