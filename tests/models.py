@@ -97,9 +97,10 @@ def fixed_model(n_states=3, rates=(2.0, 20.0, 60.0), **kwargs):
     return model
 
 
-def posterior_of(model, draws=4, **kwargs):
+def posterior_of(model, draws=4, compile_kwargs=None):
     """Prior draws in the guise of a posterior: groups by name."""
-    found = pm.sample_prior_predictive(draws, model=model, random_seed=1, **kwargs)
+    own = None if compile_kwargs is None else dict(compile_kwargs)  # PyMC 5.28 writes into it
+    found = pm.sample_prior_predictive(draws, model=model, random_seed=1, compile_kwargs=own)
 
     def group(name):
         return found[name].to_dataset() if hasattr(found[name], "to_dataset") else found[name]

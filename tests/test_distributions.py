@@ -263,7 +263,9 @@ def test_prior_draws_of_ragged_and_batched_states():
 def test_draws_are_the_same_for_a_seed():
     model = prior_model()
     one, two = (
-        pm.sample_prior_predictive(4, model=model, random_seed=9, compile_kwargs=FAST)["prior"]
+        pm.sample_prior_predictive(4, model=model, random_seed=9, compile_kwargs=dict(FAST))[
+            "prior"
+        ]
         for _ in range(2)
     )
     for name in one.data_vars:

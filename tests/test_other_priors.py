@@ -75,7 +75,9 @@ def test_without_data_the_prior_is_reproduced(build):
     with pm.Model() as model:
         prior = build()
         dshdp.HiddenStates("z", prior, lengths=LENGTHS)
-    forward = pm.sample_prior_predictive(SWEEPS, model=model, random_seed=3, compile_kwargs=FAST)
+    forward = pm.sample_prior_predictive(
+        SWEEPS, model=model, random_seed=3, compile_kwargs=dict(FAST)
+    )
     forward = {name: forward["prior"][name].values[0] for name in forward["prior"].data_vars}
     independent = with_more(forward)
     with model, pytest.warns(UserWarning, match="No likelihood depends on 'z'"):

@@ -202,7 +202,7 @@ def test_layouts_of_the_states():
 
 def test_lengths_are_constant_data_of_the_result():
     model = poisson_model(layout={"lengths": [10, 20]})
-    draws = pm.sample_prior_predictive(5, model=model, random_seed=1, compile_kwargs=FAST)
+    draws = pm.sample_prior_predictive(5, model=model, random_seed=1, compile_kwargs=dict(FAST))
     np.testing.assert_array_equal(draws["constant_data"]["z_lengths"].values, [10, 20])
 
 

@@ -174,7 +174,9 @@ def test_without_data_the_prior_is_reproduced(build, weights):
         arguments, others = build()
         prior = dshdp.DSHDP("hmm", n_states=3, weights=weights, **arguments)
         dshdp.HiddenStates("z", prior, lengths=[5, 7])
-    forward = pm.sample_prior_predictive(SWEEPS, model=model, random_seed=3, compile_kwargs=FAST)
+    forward = pm.sample_prior_predictive(
+        SWEEPS, model=model, random_seed=3, compile_kwargs=dict(FAST)
+    )
     forward = {name: forward["prior"][name].values[0] for name in forward["prior"].data_vars}
     independent = statistics(forward)
 
