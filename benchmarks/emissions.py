@@ -199,8 +199,13 @@ def hierarchy():
 
 
 def choices():
-    """Choices: Bernoulli regression with four covariates, 100 sessions of 500 trials, L = 5."""
-    z, rng = runs(np.random.default_rng(14), 3, 1000, 50)
+    """Choices: Bernoulli regression with four covariates, 100 sessions of 500 trials, L = 5.
+
+    Their runs are geometric: of runs all of a length the posterior makes two states each, whose
+    stays together are less dispersed, and is divided over which.
+    """
+    rng = np.random.default_rng(14)
+    z = np.repeat(np.arange(1100) % 3, rng.geometric(0.02, 1100))[:50_000]
     X = np.column_stack([np.ones(len(z)), rng.normal(size=(len(z), 3))])
     b = np.array([[0.0, 3.0, 0.0, 0.0], [1.5, 0.5, 1.0, 0.0], [-1.5, 0.5, 0.0, 1.0]])
     y = rng.random(len(z)) < 1.0 / (1.0 + np.exp(-(X * b[z]).sum(axis=1)))
