@@ -41,6 +41,7 @@ from pymc_dshdp.likelihood.laplace import LaplaceMarginals
 from pymc_dshdp.likelihood.state_parameters import NoVectors, StateParameters
 from pymc_dshdp.steps.configuration import Configuration
 from pymc_dshdp.steps.divisions import PriorDivision
+from pymc_dshdp.steps.folding import fold
 from pymc_dshdp.steps.improving import improve
 from pymc_dshdp.steps.path_moves import PathMoves
 from pymc_dshdp.steps.split_merge import Moves
@@ -121,6 +122,7 @@ class ExplicitSplitMerge:
         try:
             now = Configuration(marginals, path, prior)
             improve(now, rng, splits and T * L <= SPLIT)
+            fold(now, rng)
         except UNUSABLE:
             return point
         return self._moves.write(self._vectors.write(point, now.kept), now.path, now.prior, rng)
