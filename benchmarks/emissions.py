@@ -199,11 +199,8 @@ def hierarchy():
 
 
 def choices():
-    """Choices: Bernoulli regression with four covariates, 100 sessions of 500 trials, L = 5.
-
-    Their runs are geometric: of runs all of a length the posterior makes two states each, whose
-    stays together are less dispersed, and is divided over which.
-    """
+    """Choices: Bernoulli regression with four covariates, 100 sessions of 500 trials, L = 5."""
+    # Of runs all of a length the posterior makes two states, whose stays together vary less.
     rng = np.random.default_rng(14)
     z = np.repeat(np.arange(1100) % 3, rng.geometric(0.02, 1100))[:50_000]
     X = np.column_stack([np.ones(len(z)), rng.normal(size=(len(z), 3))])
