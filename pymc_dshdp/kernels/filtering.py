@@ -334,6 +334,26 @@ def filter_rows(
 
 
 @register_jitable
+def filter_whole(given, uniforms, antecedents):
+    """``filter_rows`` of the arguments of ``forward_filter``: sequences from their beginnings."""
+    log_likelihoods, initial, transitions, kappa, lengths, filtered, shifts = given
+    return filter_rows(
+        log_likelihoods,
+        initial,
+        transitions,
+        kappa,
+        lengths,
+        np.empty(0),  # numba takes a constant to be read-only, and would compile it all once more
+        0.0,
+        np.zeros(lengths.shape[0], np.bool_),
+        filtered,
+        shifts,
+        uniforms,
+        antecedents,
+    )
+
+
+@register_jitable
 def forward_filter(log_likelihoods, initial, transitions, kappa, lengths, filtered, shifts):
     """Compute filtered probabilities p(z_t = k | y_1..t), up to a factor, and log p(y).
 
@@ -363,21 +383,9 @@ def forward_filter(log_likelihoods, initial, transitions, kappa, lengths, filter
     -------
     Filtered
     """
-    logarithms = np.zeros(lengths.shape[0], np.bool_)
-    return filter_rows(
-        log_likelihoods,
-        initial,
-        transitions,
-        kappa,
-        lengths,
-        np.empty(0),  # numba takes a constant to be read-only, and would compile it all once more
-        0.0,
-        logarithms,
-        filtered,
-        shifts,
-        np.empty(0),
-        np.empty((0, 0), np.int16),
-    )
+    nothing = np.empty(0), np.empty((0, 0), np.int16)
+    given = log_likelihoods, initial, transitions, kappa, lengths, filtered, shifts
+    return filter_whole(given, *nothing)
 
 
 @njit(cache=True, nogil=True)

@@ -9,7 +9,7 @@ from pymc_dshdp.kernels.antecedents import antecedents_for, many_matrices, of_ti
 from pymc_dshdp.kernels.cache import njit
 from pymc_dshdp.kernels.chain import exact_stay_and_leave, stay_and_leave, transition_matrix
 from pymc_dshdp.kernels.copies import copy_into
-from pymc_dshdp.kernels.filtering import filter_rows, first_impossible
+from pymc_dshdp.kernels.filtering import filter_whole, first_impossible
 from pymc_dshdp.kernels.log_messages import sample_by_logarithms
 from pymc_dshdp.kernels.simd import weigh
 
@@ -168,20 +168,9 @@ def draw_paths(log_likelihoods, initial, transitions, kappa, lengths, uniforms):
     antecedents = antecedents_for(
         transitions[1].shape[0], kappa is not None, *log_likelihoods.shape
     )
-    found = filter_rows(
-        log_likelihoods,
-        initial,
-        transitions,
-        kappa,
-        lengths,
-        np.empty(0),  # numba takes a constant to be read-only, and would compile it all once more
-        0.0,
-        np.zeros(lengths.shape[0], np.bool_),
-        filtered,
-        np.empty(0),
-        of_times_before(uniforms),
-        antecedents,
-    )
+    nothing = np.empty(0)
+    given = log_likelihoods, initial, transitions, kappa, lengths, filtered, nothing
+    found = filter_whole(given, of_times_before(uniforms), antecedents)
     impossible = first_impossible(found)
     if impossible >= 0:
         states = np.zeros(filtered.shape[0], np.int64)

@@ -13,6 +13,7 @@ log p(z | y, theta, P) at the modes of theta and at the frequencies P of the tra
 import numpy as np
 
 from pymc_dshdp.kernels.chain import without_persistence
+from pymc_dshdp.kernels.counts import empty_counts, path_counts
 from pymc_dshdp.kernels.filtering import NO_SHIFTS, forward_filter
 from pymc_dshdp.kernels.split_merge import Proposal, weigh
 
@@ -69,19 +70,15 @@ def _nearest(now, columns):
 def _log_posterior(path, states, columns):
     """Log p(z | y, theta, P) of some states, with P as often as they make each transition."""
     used, z = np.unique(states, return_inverse=True)
-    K, index = len(used), path.groups
-    G = 1 if index.size == 0 else int(index.max()) + 1
-    group = np.zeros(len(z), np.int64) if index.size == 0 else index
-    at = np.flatnonzero(~path.first)
-    counts, starts = np.full((G, K, K), SPREAD / K), np.full(K, SPREAD / K)
-    np.add.at(counts, (group[at], z[at - 1], z[at]), 1.0)
-    np.add.at(starts, z[path.first], 1.0)
-    P, initial = counts / counts.sum(axis=-1, keepdims=True), starts / starts.sum()
+    K, index, starts = len(used), path.groups, np.flatnonzero(path.first)
+    lengths = np.diff(np.append(starts, len(z)))
+    counts = empty_counts(K, 1 if index.size == 0 else int(index.max()) + 1)
+    path_counts(z, lengths, index, counts)
+    rows = counts + SPREAD / K
+    rows /= rows.sum(axis=1, keepdims=True)
     table = np.ascontiguousarray(columns[:, used])
-    own = table[np.arange(len(z)), z].sum()
-    own += np.log(P[group[at], z[at - 1], z[at]]).sum() + np.log(initial[z[path.first]]).sum()
-    lengths = np.diff(np.append(np.flatnonzero(path.first), len(z)))
-    transitions = without_persistence(P, index)
+    own = table[np.arange(len(z)), z].sum() + (counts * np.log(rows)).sum()
+    transitions = without_persistence(rows[1:].reshape(-1, K, K), index)
     filtered = np.empty(table.shape)
-    found = forward_filter(table, initial, transitions, None, lengths, filtered, NO_SHIFTS)
+    found = forward_filter(table, rows[0], transitions, None, lengths, filtered, NO_SHIFTS)
     return own - found.log_marginal_likelihood.sum()

@@ -36,7 +36,7 @@ class Hyperparameters:
     Attributes
     ----------
     values : list of value variables
-        None if they have more numbers than 16, which are left to the trajectory.
+        Empty if they have more than 16 numbers together, which are left to the trajectory.
     elements : ndarray of bool
         Which numbers of the step are theirs.
     """
@@ -48,14 +48,12 @@ class Hyperparameters:
             found = []
         self.values = found
         self.elements = np.concatenate([np.full(start[v.name].size, v in found) for v in values])
-        self._density = None
-        if found:
-            own = [
-                vacant.masked(value, graph).sum()
-                for (value, nodes), (_, graph) in zip(behind, terms, strict=True)
-                if nodes & set(found)
-            ]
-            self._density = point_function([sum(own)])
+        own = [
+            vacant.masked(value, graph).sum()
+            for (value, nodes), (_, graph) in zip(behind, terms, strict=True)
+            if nodes & set(found)
+        ]
+        self._density = point_function([sum(own)]) if found else None
 
     def update(self, point, scales, rng):
         """Update each in turn, given about the standard deviation of each given the others."""

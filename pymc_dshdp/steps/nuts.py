@@ -202,13 +202,14 @@ class ConditionalNUTS(NUTS):
         )
         scarce = active & self._blocks.scarce(statistics[:, 0])
         above = self._hyperparameters.elements
-        of_blocks, elements = self._blocks.statistics(statistics), np.flatnonzero(scarce)
+        of_blocks, moving = self._blocks.statistics(statistics), active & ~scarce & ~above
         self.potential.at(of_blocks, active)
-        scales, moving = self.potential.scales(), active & ~scarce & ~above
-        self.potential.at(of_blocks, moving, learnt=active & ~scarce)
+        if (moving != active).any():
+            scales = self.potential.scales()
+            self.potential.at(of_blocks, moving, learnt=active & ~scarce)
         point, stats = self._trajectory(point, bool(moving.any()))
-        if elements.size:
-            names = [v.name for v in self.vars]
+        if scarce.any():
+            names, elements = [v.name for v in self.vars], np.flatnonzero(scarce)
             log_density = self.integrator._logp_dlogp_func
             point = slice_each(log_density, point, names, elements, scales[elements], self.rng)
         if above.any():

@@ -9,7 +9,7 @@ from pytensor.graph.basic import Variable
 from pymc_dshdp.distributions import (
     SelfPersistence,
 )
-from pymc_dshdp.transitions.declared import RowsPrior
+from pymc_dshdp.transitions.declared_rows import RowsPrior
 from pymc_dshdp.transitions.logistic import LogisticPersistence
 from pymc_dshdp.typing import Scalar, Tensor
 

@@ -7,7 +7,8 @@ from pytensor.graph.basic import Variable
 from pymc_dshdp.graph.readers import point_function
 from pymc_dshdp.graph.walks import unwrap
 from pymc_dshdp.kernels import transitions as kernels
-from pymc_dshdp.transitions.declared import RowsPrior, exchangeable
+from pymc_dshdp.transitions.declared import exchangeable
+from pymc_dshdp.transitions.declared_rows import RowsPrior
 from pymc_dshdp.transitions.logistic import LogisticPersistence
 from pymc_dshdp.transitions.rows import DirichletRows, RowsUpdate
 from pymc_dshdp.typing import Tensor

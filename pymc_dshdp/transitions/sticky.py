@@ -12,7 +12,8 @@ from pymc_dshdp.graph.walks import unwrap
 from pymc_dshdp.kernels.diagonals import divide_diagonals
 from pymc_dshdp.kernels.persistence import draw_self_persistence, log_sticky_marginal
 from pymc_dshdp.kernels.transitions import split_counts
-from pymc_dshdp.transitions.declared import RowsPrior, tag
+from pymc_dshdp.transitions.declared import tag
+from pymc_dshdp.transitions.declared_rows import RowsPrior
 from pymc_dshdp.transitions.weighted import Hyperprior, WeightedRows, WeightedUpdate
 from pymc_dshdp.typing import Scalar, Tensor
 

@@ -7,7 +7,6 @@ from numba import config
 from pymc_dshdp.kernels.cache import SWITCH
 
 WIDTH = 4  # doubles in a vector
-LINE = 8  # doubles in what the cache reads at a time
 TALL = 4  # rows of a matrix multiplied together
 SMALLEST_EXPONENT = -708.0  # below this exp is (nearly) subnormal and counts as 0
 LOST = 2.0**-1018  # the most that underflows in a row, in each state
