@@ -11,6 +11,7 @@ from models import sample
 from scipy import special, stats
 
 import pymc_dshdp as dshdp
+from pymc_dshdp.kernels import blocks
 
 pytestmark = pytest.mark.usefixtures("python_mode")
 
@@ -102,6 +103,28 @@ def assert_decoded(model, idata, x, y, parts, **kwargs):
 def test_own_data(model, idata):
     """Fails if kappa_t stands where kappa_{t+1} belongs, or one draw's kappa serves all draws."""
     assert_decoded(model, idata, X, Y, LENGTHS)
+
+
+def test_blocks_of_sequences(model, idata, monkeypatch):
+    """Bit-equal to all at once; fails if a block has the kappa or the times of another."""
+    lengths, rng = [3, 1, 4, 2, 5], np.random.default_rng(0)
+    other = {"x": rng.normal(size=15), "y": rng.normal(size=15)}
+
+    def found():
+        given = {"model": model, "observed": other, "lengths": lengths}
+        filtered = dshdp.filter_states(idata, **given, pointwise=True)
+        scores = dshdp.held_out_log_likelihood(idata, **given)
+        arrays = [dshdp.smooth(idata, **given), dshdp.viterbi(idata, **given)]
+        compared = dshdp.compare_held_out({"one": (idata, model)}, observed=other, lengths=lengths)
+        return [*arrays, *filtered.values(), *scores.values(), compared.to_numpy()]
+
+    together = found()
+    monkeypatch.setattr(blocks, "CACHE_BYTES", 1)
+    monkeypatch.setattr(blocks, "SEQUENCES", 2)
+    parts = [(slice(0, 4), slice(0, 2)), (slice(4, 10), slice(2, 4)), (slice(10, 15), slice(4, 5))]
+    assert blocks.whole_sequences(np.array(lengths), 2) == parts
+    for array, expected in zip(found(), together, strict=True):
+        np.testing.assert_array_equal(array, expected)
 
 
 @pytest.mark.parametrize("lengths", [[4], [1, 3]])

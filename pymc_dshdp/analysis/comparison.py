@@ -10,7 +10,6 @@ from scipy.special import logsumexp
 
 from pymc_dshdp._compat import group
 from pymc_dshdp.analysis.draws import PosteriorDraws
-from pymc_dshdp.kernels.decoding import filter_with_scores
 from pymc_dshdp.typing import Result
 
 __all__ = ["compare_held_out", "units"]
@@ -139,8 +138,8 @@ def _scores(draws):
 def _blocks(draws, size):
     """Log predictive densities of some draws at a time, (at most size, T)."""
     rows = []
-    for _, table, initial, transitions in draws:
-        rows.append(filter_with_scores(table, initial, transitions, draws.lengths)[1])
+    for _, blocks in draws:
+        rows.append(draws.log_predictive(blocks))
         if len(rows) == size:
             yield np.array(rows)
             rows = []

@@ -112,8 +112,9 @@ def smooth(
     """
     draws = PosteriorDraws(idata, model, observed, lengths, states, thin, latent=observed is None)
     average = _Average(draws)
-    for _, table, initial, transitions in draws:
-        average.add(decoding.smooth(table, initial, transitions, draws.lengths))
+    for _, blocks in draws:
+        for times, messages in blocks:
+            average.add(times, decoding.smooth(*messages))
     return draws.data_array(average.result(), "probability", state=True)
 
 
@@ -172,12 +173,13 @@ def filter_states(
     T = int(draws.lengths.sum())
     total = np.full(T, -np.inf)
     scores = np.empty((*draws.draws_shape, T if pointwise else 0))
-    for index, table, initial, transitions in draws:
-        filtered, score = decoding.filter_with_scores(table, initial, transitions, draws.lengths)
-        average.add(filtered)
-        total = np.logaddexp(total, score)
-        if pointwise:
-            scores[index] = score
+    for index, blocks in draws:
+        for times, messages in blocks:
+            filtered, score = decoding.filter_with_scores(*messages)
+            average.add(times, filtered)
+            total[times] = np.logaddexp(total[times], score)
+            if pointwise:
+                scores[index][times] = score
     total -= np.log(np.prod(draws.draws_shape))
     out = {
         "probability": draws.data_array(average.result(), "probability", state=True),
@@ -227,9 +229,10 @@ def viterbi(
     (107,)
     """
     draws = PosteriorDraws(idata, model, observed, lengths, states, thin, latent=observed is None)
-    best = -np.inf, None, None
-    for index, table, initial, transitions in draws:
-        path, log_joint = decoding.most_probable_path(table, initial, transitions, draws.lengths)
+    best: tuple = -np.inf, None, None
+    for index, blocks in draws:
+        parts = [decoding.most_probable_path(*messages) for _, messages in blocks]
+        path, log_joint = (np.concatenate(x) for x in zip(*parts, strict=True))
         if log_joint.sum() > best[0]:
             best = log_joint.sum(), index, path
     if best[1] is None:
@@ -300,10 +303,10 @@ class _Average:
         self._total = np.zeros((draws.lengths.sum(), draws.n_states))
         self._count = np.zeros((draws.lengths.sum(), 1), int)
 
-    def add(self, probabilities):
+    def add(self, times, probabilities):
         valid = ~np.isnan(probabilities[:, :1])
-        self._count += valid
-        self._total += np.where(valid, probabilities, 0.0)
+        self._count[times] += valid
+        self._total[times] += np.where(valid, probabilities, 0.0)
 
     def result(self):
         never = np.flatnonzero(self._count == 0)

@@ -1,6 +1,7 @@
 """What each posterior draw says about the hidden states of some data: table, pi_init and P_t."""
 
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,8 @@ from pymc_dshdp.distributions import HiddenPathRV
 from pymc_dshdp.graph.path import path_lengths
 from pymc_dshdp.graph.readers import point_function
 from pymc_dshdp.graph.walks import as_tensor, has_op
+from pymc_dshdp.kernels.blocks import whole_sequences
+from pymc_dshdp.kernels.decoding import filter_with_scores
 from pymc_dshdp.likelihood.missing import MissingValues
 from pymc_dshdp.likelihood.table import LogLikelihoodTable, terms_involving
 from pymc_dshdp.model.context import model_in_context
@@ -22,6 +25,22 @@ from pymc_dshdp.transitions.record import record_in
 from pymc_dshdp.transitions.update import TransitionReader
 
 __all__ = ["PosteriorDraws", "chosen_states", "point_builder", "thinned", "transitions_of"]
+
+
+class Sequences(NamedTuple):
+    """Some of the sequences in one draw.
+
+    Attributes
+    ----------
+    times : slice
+        Their time points among those of all sequences.
+    messages : tuple
+        The arguments of ``kernels/decoding.py``: log_likelihoods (T, L), pi_init (L,),
+        ``Transitions`` and lengths (N,), of these sequences alone.
+    """
+
+    times: slice
+    messages: tuple
 
 
 class PosteriorDraws:
@@ -93,10 +112,28 @@ class PosteriorDraws:
         self.point = point_builder(model, z, graphs, posterior, start)
 
     def __iter__(self):
-        """Yield ((chain, draw), log_likelihoods (T, L), pi_init, Transitions), by position."""
+        """Yield ((chain, draw), blocks of ``Sequences``), by position.
+
+        The table of a block is computed when the block is asked for: a few megabytes, or one
+        sequence, so that what is computed from it finds it near the processor.
+        """
         for index in np.ndindex(self.draws_shape):
-            point = self.point(*index)
-            yield index, self.table(point), *self._transitions(point, self.shape, self._which)
+            yield index, self._blocks(self.point(*index))
+
+    def _blocks(self, point):
+        rows = self.table.rows(point)
+        initial, transitions = self._transitions(point, self.shape, self._which)
+        for times, sequences in whole_sequences(self.lengths, self.n_states):
+            low, high = times.start, times.stop
+            now = transitions.between(low, high)
+            yield Sequences(times, (rows(low, high), initial, now, self.lengths[sequences]))
+
+    def log_predictive(self, blocks):
+        """Log p(y_t | y_1..t-1) of a draw, within each sequence, (T,), from its blocks."""
+        out = np.empty(self.lengths.sum())
+        for times, messages in blocks:
+            out[times] = filter_with_scores(*messages)[1]
+        return out
 
     def observed_values(self):
         """Observed values that depend on the states, by name."""

@@ -9,7 +9,6 @@ import xarray as xr
 from scipy.special import logsumexp
 
 from pymc_dshdp.analysis.draws import PosteriorDraws
-from pymc_dshdp.kernels.decoding import filter_with_scores
 from pymc_dshdp.model.context import results_first
 from pymc_dshdp.typing import Result
 
@@ -77,9 +76,8 @@ def held_out_log_likelihood(
     draws = PosteriorDraws(idata, model, observed, lengths, states, thin)
     starts = np.cumsum(draws.lengths) - draws.lengths
     out = np.empty((*draws.draws_shape, len(starts)))
-    for index, table, initial, transitions in draws:
-        _, scores = filter_with_scores(table, initial, transitions, draws.lengths)
-        out[index] = np.add.reduceat(scores, starts)
+    for index, blocks in draws:
+        out[index] = np.add.reduceat(draws.log_predictive(blocks), starts)
     total = out.sum(axis=2)
     return xr.Dataset(
         {

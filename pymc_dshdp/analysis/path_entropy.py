@@ -32,16 +32,17 @@ def statistics_with_entropy(idata, model):
         draws = PosteriorDraws(idata, model, states=name, thin=thin, latent=True)
         paths = posterior[name].values
         entropy = np.empty(draws.draws_shape)
-        for index, table, start, transitions in draws:
-            path = np.ravel(paths[index]).astype(np.int64)
-            P = transitions.matrices
-            counts = empty_counts(draws.n_states, len(P))
-            path_counts(path, draws.lengths, transitions.indices, counts)
-            taken, rows = counts > 0, np.vstack([start, P.reshape(-1, draws.n_states)])
-            joint = (counts[taken] * np.log(rows[taken])).sum()
-            joint += table[np.arange(path.size), path].sum()
-            entropy[index] = filter_with_scores(table, start, transitions, draws.lengths)[1].sum()
-            entropy[index] -= joint
+        for index, blocks in draws:
+            whole, entropy[index] = np.ravel(paths[index]).astype(np.int64), 0.0
+            for times, (table, start, transitions, lengths) in blocks:
+                path, P = whole[times], transitions.matrices
+                counts = empty_counts(draws.n_states, len(P))
+                path_counts(path, lengths, transitions.indices, counts)
+                taken, rows = counts > 0, np.vstack([start, P.reshape(-1, draws.n_states)])
+                joint = (counts[taken] * np.log(rows[taken])).sum()
+                joint += table[np.arange(path.size), path].sum()
+                scores = filter_with_scores(table, start, transitions, lengths)[1]
+                entropy[index] += scores.sum() - joint
         total = total + entropy
     stats = group(idata, "sample_stats").isel(draw=slice(None, None, thin))
     return stats.assign(path_entropy=(("chain", "draw"), total))

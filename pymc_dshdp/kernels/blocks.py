@@ -23,7 +23,7 @@ from pymc_dshdp.kernels.filtering import (
 )
 from pymc_dshdp.kernels.messages import PathDraw, backward_sample
 
-__all__ = ["sample_paths"]
+__all__ = ["sample_paths", "whole_sequences"]
 
 BLOCK_BYTES = 256e6  # of the table and of the filtered probabilities held at a time, each
 CACHE_BYTES = 4e6  # at which a block ends, for each thread, where a sequence does
@@ -75,8 +75,8 @@ def sample_paths(rows, n_states, initial, transitions, lengths, uniforms, thread
     if T * n_states < WORTH_THREADS:
         threads = 1
     spread = map if threads == 1 else _pool(os.getpid(), threads).map
-    small, large = (max(1, int(size // (8 * n_states))) for size in (CACHE_BYTES, BLOCK_BYTES))
-    runs = _runs(lengths.astype(np.int64, copy=False).tobytes(), small * threads, large, threads)
+    small, large = (_times_in(size, n_states) for size in (CACHE_BYTES, BLOCK_BYTES))
+    runs = _runs(_as_bytes(lengths), small * threads, large, threads)
     filtered = np.empty((max(b.high - b.low for run in runs for b in run), n_states))
     rows_of = _Rows(rows, n_states, spread)
     log_marginal = np.zeros(lengths.shape[0])
@@ -161,6 +161,35 @@ def sample_paths(rows, n_states, initial, transitions, lengths, uniforms, thread
                 filter_block(block, before)
             sample_block(block)
     return PathDraw(states, log_marginal, -1)
+
+
+def whole_sequences(lengths, n_states):
+    """Divide sequences into blocks of a few megabytes of the table that end with a sequence.
+
+    Parameters
+    ----------
+    lengths : ndarray of shape (N,)
+    n_states : int
+        L.
+
+    Returns
+    -------
+    list of (slice, slice)
+        The time points, among those of all sequences, and the sequences of each block.
+    """
+    _keep_large_arrays()
+    T = int(lengths.sum())
+    runs = _runs(_as_bytes(lengths), _times_in(CACHE_BYTES, n_states), T, 1)
+    return [(slice(block.low, block.high), block.sequences) for [block] in runs]
+
+
+def _as_bytes(lengths):
+    return lengths.astype(np.int64, copy=False).tobytes()
+
+
+def _times_in(size, n_states):
+    """Rows of a table that so many bytes hold, at least one."""
+    return max(1, int(size // (8 * n_states)))
 
 
 @lru_cache(maxsize=16)

@@ -93,7 +93,8 @@ def plot_densities(
     paths = hidden.z[:, ::thin].values.reshape(np.prod(draws.draws_shape), -1)
     sizes, _ = occupancies(np.ascontiguousarray(paths), hidden.n_states)
     shares = sizes / sizes.sum(axis=1, keepdims=True)
-    found = np.exp([table for _, table, *_ in draws]) * shares[:, None]
+    tables = [draws.table(draws.point(*index)) for index in np.ndindex(draws.draws_shape)]
+    found = np.exp(tables) * shares[:, None]
 
     ax = axes(ax, (6.0, 3.4))
     ax.hist(seen, edges, density=True, color="0.85", label="data")
