@@ -30,6 +30,7 @@ from pymc_dshdp.emissions._gaussian import (
     typical_regression,
 )
 from pymc_dshdp.emissions.base import Family, Parameter, register
+from pymc_dshdp.graph.walks import declared_parameters
 from pymc_dshdp.kernels.emissions_matrix import simulate_var
 from pymc_dshdp.kernels.emissions_statistics import pooled_factors, triangular_statistics
 from pymc_dshdp.kernels.predictive_gaussian import regression
@@ -211,7 +212,7 @@ class Autoregression(Family):
     def joint(self, variables):
         """Whether the coefficients' rows have the noise covariance."""
         coefficients, covariances = variables
-        return coefficients.owner.op.dist_params(coefficients.owner)[1] is covariances
+        return declared_parameters(coefficients)[1] is covariances
 
     def hyperparameters(self, mean, _, columns, scale, degrees):
         """(M0, V0, S0, n0)."""

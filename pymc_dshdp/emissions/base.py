@@ -11,6 +11,8 @@ import numpy as np
 from pymc.logprob.transforms import LogOddsTransform, LogTransform, SimplexTransform
 from pytensor.tensor.random.op import RandomVariable
 
+from pymc_dshdp.graph.walks import declared_parameters
+
 __all__ = ["Family", "Parameter", "SCALES", "families", "register"]
 
 SCALES = {
@@ -158,7 +160,7 @@ class Family:
 
     def prior_parameters(self, variables):
         """Parameters of each variable's prior as declared: a list of graphs for each."""
-        return [rv.owner.op.dist_params(rv.owner) for rv in variables]
+        return [declared_parameters(rv) for rv in variables]
 
     def hyperparameters(self, *prior_parameters):
         """Graphs of the hyperparameters, from ``prior_parameters`` in values, end to end."""

@@ -16,6 +16,7 @@ from pymc_dshdp.emissions._gaussian import (
     typical_regression,
 )
 from pymc_dshdp.emissions.base import Family, Parameter, register
+from pymc_dshdp.graph.walks import declared_parameters
 from pymc_dshdp.kernels.emissions_statistics import (
     pooled_factors,
     state_sums,
@@ -216,7 +217,7 @@ class MvNormalInverseWishart(_MvNormal):
     def joint(self, variables):
         """Whether the mean's covariance is the covariance."""
         mean, covariance = variables
-        return mean.owner.op.dist_params(mean.owner)[1] is covariance
+        return declared_parameters(mean)[1] is covariance
 
     def hyperparameters(self, mean, _, count, scale, degrees):
         """(mu0, k0, S0, n0)."""

@@ -4,7 +4,7 @@ from math import prod
 
 import numpy as np
 import pytensor.tensor as pt
-from pytensor.scalar.basic import Mul, Sqrt, TrueDiv
+from pytensor.scalar.basic import Mul, Pow, Sqrt, TrueDiv
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.random.basic import InvGammaRV, NormalRV
 from scipy.special import gammaln
@@ -13,7 +13,7 @@ from pymc_dshdp.emissions._products import log_gamma
 from pymc_dshdp.emissions.base import Family, Parameter, register
 from pymc_dshdp.emissions.conditional import Conditional, register_conditional
 from pymc_dshdp.graph.pointwise import depends_on
-from pymc_dshdp.graph.walks import concrete_shape
+from pymc_dshdp.graph.walks import concrete_shape, constant_number, declared_parameters
 from pymc_dshdp.kernels.emissions_statistics import squared_residuals, state_moments, state_sums
 from pymc_dshdp.kernels.predictive_continuous import (
     normal_inverse_gamma,
@@ -102,12 +102,7 @@ class NormalMean(_Normal):
 class _NormalVariance(_Normal):
     def unlink(self, position, node):
         """Undo the square root."""
-        if position == 0:
-            return node
-        op = getattr(node.owner, "op", None)
-        if isinstance(op, Elemwise) and isinstance(op.scalar_op, Sqrt):
-            return node.owner.inputs[0]
-        return None
+        return node if position == 0 else _square(node)
 
 
 @register
@@ -171,7 +166,7 @@ class NormalInverseGamma(_NormalVariance):
     def joint(self, variables):
         """Whether the scale of the mean is a constant times the root of the variance."""
         mean, variance = variables
-        location = mean.owner.op.dist_params(mean.owner)[0]
+        location = declared_parameters(mean)[0]
         return (
             concrete_shape(mean) == concrete_shape(variance)
             and not depends_on(location, variance)
@@ -181,10 +176,10 @@ class NormalInverseGamma(_NormalVariance):
     def prior_parameters(self, variables):
         """(m, s) and (a, b)."""
         mean, variance = variables
-        location = mean.owner.op.dist_params(mean.owner)[0]
+        location = declared_parameters(mean)[0]
         return [
             [location, _prior_count(mean, variance)],
-            variance.owner.op.dist_params(variance.owner),
+            declared_parameters(variance),
         ]
 
     def suff_stats(self, data, z, n_states):
@@ -239,15 +234,23 @@ def _log_t(visits, half_squares, shape, scale):
 
 def _prior_count(mean, variance):
     """Graph of s where the scale of the mean is sqrt(variance / s), else None."""
-    _, scale = mean.owner.op.dist_params(mean.owner)
+    _, scale = declared_parameters(mean)
     found = _monomial(scale, variance)
     if found is None or found[1] != 0.5:
         return None
     return found[0] ** -2.0
 
 
+def _square(node):
+    """Return x where a graph is sqrt(x) or x**0.5, else None."""
+    op = getattr(node.owner, "op", None)
+    kind = type(op.scalar_op) if isinstance(op, Elemwise) else None
+    root = kind is Sqrt or (kind is Pow and constant_number(node.owner.inputs[1]) == 0.5)
+    return node.owner.inputs[0] if root else None
+
+
 def _monomial(node, variable):
-    """(c, e) where a graph is c variable^e by products, quotients and roots, else None."""
+    """(c, e) where a graph is c variable^e by products, quotients and powers, else None."""
     if node is variable:
         return pt.ones_like(variable), 1.0
     if not depends_on(node, variable):
@@ -267,6 +270,10 @@ def _monomial(node, variable):
     if kind is Sqrt:
         [(c, e)] = parts
         return pt.sqrt(c), 0.5 * e
+    if kind is Pow and constant_number(node.owner.inputs[1]) is not None:
+        (c, e), _ = parts
+        power = constant_number(node.owner.inputs[1])
+        return c**power, power * e
     return None
 
 

@@ -4,7 +4,7 @@ from weakref import WeakKeyDictionary
 
 from pytensor.graph.basic import clone_get_equiv
 
-from pymc_dshdp.graph.walks import as_tensor
+from pymc_dshdp.graph.walks import as_tensor, without_views
 
 __all__ = ["densities", "log_densities"]
 
@@ -47,7 +47,7 @@ def log_densities(model, variables):
     known, graphs = _derived.get(model, ((), {}))
     if len(known) != len(made_of) or any(a is not b for a, b in zip(known, made_of, strict=True)):
         derived = map(as_tensor, model.logp(vars=terms, sum=False) if terms else [])
-        graphs = dict(zip(terms, derived, strict=True))
+        graphs = dict(zip(terms, without_views(list(derived)), strict=True))
         _derived[model] = made_of, graphs
     asked = [graphs[v] for v in variables]
     copies = clone_get_equiv([], asked, copy_inputs=False, copy_orphans=False)

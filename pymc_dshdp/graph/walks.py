@@ -3,7 +3,9 @@
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
-from pytensor.graph.traversal import ancestors
+from pytensor.compile.ops import ViewOp
+from pytensor.graph.basic import Constant
+from pytensor.graph.traversal import ancestors, toposort
 from pytensor.scalar import Cast
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.random.op import RNGConsumerOp
@@ -11,16 +13,19 @@ from pytensor.tensor.shape import SpecifyShape
 
 __all__ = [
     "as_tensor",
+    "constant_number",
     "depends_on_random_variables",
     "has_op",
     "concrete_shape",
     "core_ndim",
     "evaluate",
     "is_cast",
+    "declared_parameters",
     "registering",
     "role_of",
     "support",
     "unwrap",
+    "without_views",
 ]
 
 
@@ -51,6 +56,44 @@ def has_element_of_each_unit(graph, shape):
     return len(fixed) == len(shape) and all(
         n == 1 or not b for n, b in zip(shape, fixed, strict=True)
     )
+
+
+def constant_number(node):
+    """Return the number that all elements of a constant are, broadcast or not; None of others."""
+    while has_op(node, DimShuffle):
+        node = node.owner.inputs[0]
+    numbers = np.unique(node.data) if isinstance(node, Constant) else ()
+    return float(numbers[0]) if len(numbers) == 1 else None
+
+
+def declared_parameters(rv):
+    """Parameters of a random variable as declared, a ``pm.Deterministic`` among them seen through.
+
+    Parameters
+    ----------
+    rv : TensorVariable
+
+    Returns
+    -------
+    list of TensorVariable
+    """
+    return without_views(rv.owner.op.dist_params(rv.owner))
+
+
+def without_views(graphs):
+    """Take the views out that ``pm.Deterministic`` puts into graphs, up to the random variables.
+
+    What is not above a view stays the variable that it is.
+    """
+    new = {}
+    for node in toposort(graphs):
+        inputs = [new.get(v, v) for v in node.inputs]
+        if isinstance(node.op, ViewOp):
+            new[node.outputs[0]] = inputs[0]
+        elif not isinstance(node.op, RNGConsumerOp) and any(v in new for v in node.inputs):
+            clones = node.clone_with_new_inputs(inputs).outputs
+            new |= dict(zip(node.outputs, clones, strict=True))
+    return [new.get(graph, graph) for graph in graphs]
 
 
 def unwrap(variable):

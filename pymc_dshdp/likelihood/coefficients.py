@@ -6,7 +6,7 @@ import numpy as np
 from pytensor.tensor.random.basic import NormalRV
 
 from pymc_dshdp.graph.readers import in_values, point_function
-from pymc_dshdp.graph.walks import concrete_shape, has_op
+from pymc_dshdp.graph.walks import concrete_shape, declared_parameters, has_op
 from pymc_dshdp.kernels.emissions_statistics import triangular_statistics
 from pymc_dshdp.kernels.logistic import logistic_derivatives, logistic_log_likelihoods
 from pymc_dshdp.kernels.polya_gamma import polya_gamma_draws
@@ -37,7 +37,7 @@ class NormalPriors:
         self._shapes = [concrete_shape(v) for v in variables]
         self._normal = [has_op(v, NormalRV) for v in variables]
         self._read = point_function(
-            in_values(model, [p for v in variables for p in v.owner.op.dist_params(v.owner)])
+            in_values(model, [p for v in variables for p in declared_parameters(v)])
         )
 
     def __call__(self, point):

@@ -17,7 +17,7 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor
 
 from pymc_dshdp.graph.splits import split_observation
-from pymc_dshdp.graph.walks import has_op
+from pymc_dshdp.graph.walks import declared_parameters, has_op
 
 __all__ = ["Completed", "completed"]
 
@@ -88,7 +88,7 @@ def _whole(unobserved, mask, name):
         return None
     parameters = [
         _whole_parameter(p, mask, core)
-        for p, core in zip(op.dist_params(unobserved.owner), op.ndims_params, strict=True)
+        for p, core in zip(declared_parameters(unobserved), op.ndims_params, strict=True)
     ]
     if any(p is None for p in parameters):
         return None

@@ -25,7 +25,7 @@ from pymc_dshdp.graph.pointwise import depends_on, is_pointwise
 from pymc_dshdp.graph.prior_draws import PriorDraw, has_own_transform
 from pymc_dshdp.graph.readers import in_values, point_function
 from pymc_dshdp.graph.terms import log_densities
-from pymc_dshdp.graph.walks import concrete_shape, core_ndim, has_op
+from pymc_dshdp.graph.walks import concrete_shape, core_ndim, declared_parameters, has_op
 from pymc_dshdp.kernels.slice import slice_sample
 from pymc_dshdp.likelihood.completed import completed
 from pymc_dshdp.likelihood.conjugate import NotConjugate, dependents
@@ -162,7 +162,7 @@ class ConditionalMatch:
         self.source = None if whole is None else whole.joined
         self.n_states = n_states_of(z)
         blockers = {v for v in model.basic_RVs if v is not likelihood}
-        parameters = likelihood.owner.op.dist_params(likelihood.owner)
+        parameters = declared_parameters(likelihood)
         moving = tuple(i for i, p in enumerate(parameters) if depends_on(p, rv, blockers))
         name = f"parameter {moving} of {likelihood.name!r}"
         self.conditional = next(

@@ -12,7 +12,7 @@ from pytensor.tensor.random.op import RNGConsumerOp
 from pymc_dshdp.emissions.base import families
 from pymc_dshdp.graph.pointwise import at_states, is_pointwise
 from pymc_dshdp.graph.readers import in_values, point_function
-from pymc_dshdp.graph.walks import concrete_shape, evaluate, has_op
+from pymc_dshdp.graph.walks import concrete_shape, declared_parameters, evaluate, has_op
 
 __all__ = ["Likelihood", "TableTerm", "table_term"]
 
@@ -54,7 +54,7 @@ class Likelihood:
         op = rv.owner.op
         self.name, self.family, self.n_states = rv.name, family, n_states
         self._model, self._z = model, z
-        self.parameters = list(op.dist_params(rv.owner))
+        self.parameters = declared_parameters(rv)
         self.core_ndims = [
             n if i in family.data_parameters else n - family.core_time
             for i, n in enumerate(op.ndims_params)
@@ -97,7 +97,7 @@ class Likelihood:
         if concrete_shape(rv)[:n] != concrete_shape(z):
             return False
         blockers = set(model.basic_RVs)
-        for i, (p, core) in enumerate(zip(op.dist_params(rv.owner), op.ndims_params, strict=True)):
+        for i, (p, core) in enumerate(zip(declared_parameters(rv), op.ndims_params, strict=True)):
             if i in family.data_parameters:
                 if any(a.owner is not None and _is_random(a) for a in ancestors([p])):
                     return False

@@ -13,7 +13,7 @@ from pymc_dshdp.emissions.mvnormal import MvNormalMean
 from pymc_dshdp.graph.path import n_states_of
 from pymc_dshdp.graph.pointwise import is_pointwise
 from pymc_dshdp.graph.readers import point_function
-from pymc_dshdp.graph.walks import has_op
+from pymc_dshdp.graph.walks import declared_parameters, has_op
 from pymc_dshdp.likelihood.completed import completed
 from pymc_dshdp.likelihood.families import Likelihood
 
@@ -32,7 +32,7 @@ def has_marginal_density(rv):
     if len(states) != 1 or not isinstance(mask, Constant):
         return False
     [z] = states
-    parameters = whole.owner.op.dist_params(whole.owner)
+    parameters = declared_parameters(whole)
     batch = whole.type.ndim - 1
     return batch >= z.type.ndim and all(
         is_pointwise(p, z, batch + core, _walls(whole))

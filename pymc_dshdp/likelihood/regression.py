@@ -35,7 +35,12 @@ from pymc_dshdp.graph.linear import NotLinear, linear_part, rows_of_states
 from pymc_dshdp.graph.path import n_states_of
 from pymc_dshdp.graph.pointwise import is_pointwise
 from pymc_dshdp.graph.readers import in_values
-from pymc_dshdp.graph.walks import concrete_shape, depends_on_random_variables, has_op
+from pymc_dshdp.graph.walks import (
+    concrete_shape,
+    declared_parameters,
+    depends_on_random_variables,
+    has_op,
+)
 from pymc_dshdp.likelihood.completed import completed
 from pymc_dshdp.likelihood.conjugate import NotConjugate, dependents, find_conjugate
 from pymc_dshdp.likelihood.regression_terms import LogisticTerm, RegressionTerm
@@ -144,7 +149,7 @@ def _predictor(likelihood):
     NotConjugate
         If a probability is no inverse logit.
     """
-    parameters = likelihood.owner.op.dist_params(likelihood.owner)
+    parameters = declared_parameters(likelihood)
     if has_op(likelihood, NormalRV):
         return parameters[0], parameters[1:]
     *others, p = parameters

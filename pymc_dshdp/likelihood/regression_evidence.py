@@ -4,7 +4,6 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 from pymc.logprob.transforms import IntervalTransform, LogOddsTransform, LogTransform
-from pytensor.graph.basic import Constant
 from pytensor.graph.replace import vectorize_graph
 from pytensor.scalar.basic import Abs, Mul, Pow, Reciprocal, Sign, Sqrt
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
@@ -12,7 +11,12 @@ from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pymc_dshdp.graph.pointwise import depends_on, indexed_variable
 from pymc_dshdp.graph.prior_draws import PriorDraw, has_own_transform
 from pymc_dshdp.graph.readers import in_values, point_function
-from pymc_dshdp.graph.walks import concrete_shape, core_ndim
+from pymc_dshdp.graph.walks import (
+    concrete_shape,
+    constant_number,
+    core_ndim,
+    declared_parameters,
+)
 from pymc_dshdp.likelihood.conjugate import NotConjugate, dependents, named_if_singular
 from pymc_dshdp.likelihood.regression import find_regression
 from pymc_dshdp.likelihood.regression_marginals import RegressionMarginals, ScaledMarginals
@@ -56,14 +60,14 @@ def find_regression_evidence(model, z):
 
 def _scale_of_each_state(model, match):
     """Find the ``Scale`` of a match; None if it is another function of the states."""
-    node = match.likelihood.owner.op.dist_params(match.likelihood.owner)[1]
+    node = declared_parameters(match.likelihood)[1]
     theta, exponent = _power(node, match.z)
     if (
         theta not in model.free_RVs
         or core_ndim(theta) != 0
         or concrete_shape(theta) != (match.n_states,)
         or not set(dependents(model, theta)) <= match.terms
-        or any(p.type.shape not in ((), (1,)) for p in theta.owner.op.dist_params(theta.owner))
+        or any(p.type.shape not in ((), (1,)) for p in declared_parameters(theta))
         or not has_own_transform(model, theta, np.empty(match.n_states))
         or not _is_positive(model, theta)
     ):
@@ -79,7 +83,7 @@ def _is_positive(model, theta):
     transform = model.rvs_to_transforms[theta]
     if isinstance(transform, IntervalTransform):
         lower = transform.args_fn(*theta.owner.inputs)[0]
-        lower = None if lower is None else _constant(pt.as_tensor(lower))
+        lower = None if lower is None else constant_number(pt.as_tensor(lower))
         return lower is not None and lower >= 0.0
     return isinstance(transform, LogTransform | LogOddsTransform)
 
@@ -115,8 +119,8 @@ def _outermost_power(node):
     kind, x = type(op.scalar_op), node.owner.inputs
     if kind in (Sqrt, Abs, Reciprocal):
         return x[0], {Sqrt: 0.5, Abs: 1.0, Reciprocal: -1.0}[kind]
-    if kind is Pow and _constant(x[1]) is not None:
-        return x[0], _constant(x[1])
+    if kind is Pow and constant_number(x[1]) is not None:
+        return x[0], constant_number(x[1])
     if kind is Mul and len(x) == 2:  # PyMC's tau^-1/2 keeps the sign
         others = [v for v in x if not _is_sign(v)]
         if len(others) == 1:
@@ -127,13 +131,6 @@ def _outermost_power(node):
 def _is_sign(node):
     op = getattr(node.owner, "op", None)
     return isinstance(op, Elemwise) and isinstance(op.scalar_op, Sign)
-
-
-def _constant(node):
-    """Return the number that a graph is, or None."""
-    while node.owner is not None and isinstance(node.owner.op, DimShuffle):
-        node = node.owner.inputs[0]
-    return float(np.ravel(node.data)[0]) if isinstance(node, Constant) else None
 
 
 class Scale:

@@ -24,7 +24,7 @@ from pymc_dshdp.graph.placing import SeveralTimes, place
 from pymc_dshdp.graph.pointwise import indexed_variable
 from pymc_dshdp.graph.readers import quiet_at_first
 from pymc_dshdp.graph.terms import densities, log_densities
-from pymc_dshdp.graph.walks import concrete_shape
+from pymc_dshdp.graph.walks import concrete_shape, declared_parameters
 from pymc_dshdp.likelihood.families import table_term
 from pymc_dshdp.likelihood.observed import observed_data, time_columns
 from pymc_dshdp.likelihood.partial import PartialNormal, has_marginal_density
@@ -321,7 +321,7 @@ def _refuse_other_lengths(model, z):
             continue
         blockers = [v for v in model.basic_RVs if v is not rv]
         data = concrete_shape(model.rvs_to_values[rv])
-        for parameter, core in zip(op.dist_params(rv.owner), op.ndims_params, strict=True):
+        for parameter, core in zip(declared_parameters(rv), op.ndims_params, strict=True):
             if z not in set(ancestors([parameter], blockers=blockers)):
                 continue
             shape = parameter.type.shape[: parameter.type.ndim - core]
