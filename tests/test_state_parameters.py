@@ -148,6 +148,29 @@ def test_states_alike_come_and_go():
     assert step.sampling_state is not None
 
 
+@pytest.mark.filterwarnings("ignore:Data in y contains missing")
+def test_missing_observations_follow_their_states():
+    """After a move they have the law of the new states and parameters; see mutations.py."""
+    y = np.ma.masked_array(np.zeros(12), mask=np.arange(12) % 3 > 0)
+    with pm.Model() as model:
+        z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", n_states=4), length=12)
+        mu = pm.Normal("mu", 0.0, 4.0, dims="hmm_state")
+        sigma = pm.HalfNormal("sigma", 2.0, dims="hmm_state")
+        pm.StudentT("y", nu=4.0, mu=mu[z], sigma=sigma[z], observed=y)
+        step = WeakLimitFFBS([z, model["y_unobserved"]], rng=1)
+    step.hold, step.n_proposals = 0, 6.0
+    step.stop_tuning()
+    point, found = model.initial_point(), []
+    for _ in range(3_000):
+        point, [made] = step.step(point)
+        if made["splits"] + made["merges"]:
+            states = point["z"][y.mask]
+            scale = np.exp(point["sigma_log__"][states])
+            found.append((point["y_unobserved"] - point["mu"][states]) / scale)
+    assert len(found) > 250
+    assert stats.kstest(np.concatenate(found), stats.t(4.0).cdf).pvalue > 1e-3
+
+
 def test_laplace_evidence_is_near_the_integral():
     """Of log rates with a normal prior, by quadrature; H is made of squared scores alone."""
     y = np.random.default_rng(3).poisson(np.repeat([3.0, 20.0], T // 2))

@@ -47,6 +47,8 @@ class StateParameters:
         L.
     start : dict
         A point of the model.
+    without : collection of random variables, optional
+        Missing observations, which are summed out: parameters may enter theirs too.
 
     Attributes
     ----------
@@ -61,14 +63,14 @@ class StateParameters:
         If that does not hold.
     """
 
-    def __init__(self, model, z, n_states, start):
+    def __init__(self, model, z, n_states, start, without=()):
         self._values, self._draws, owners, graphs, units = [], [], [], [], []
-        for value, uses in _partial_uses(model, z, n_states, start):
+        for value, uses in _partial_uses(model, z, n_states, start, without):
             rv = model.values_to_rvs[value]
             shape = start[value.name].shape[: rv.type.ndim - core_ndim(rv)]
             n = int(np.prod(shape, dtype=int))
             own = uses.reshape(n, len(uses) // n, n_states).any(axis=1)
-            draw = _draw(model, rv, z, start)
+            draw = _draw(model, rv, z, start, without)
             [graph] = log_densities(model, [rv])
             if (own.sum(axis=1) != 1).any() or not has_element_of_each_unit(graph, shape):
                 raise NoVectors(f"elements of {rv.name!r} are not each of one state")
@@ -127,9 +129,10 @@ class StateParameters:
         return np.concatenate([np.ravel(draw(point, rng)) for draw in self._draws]).astype(float)
 
 
-def _partial_uses(model, z, n_states, start):
+def _partial_uses(model, z, n_states, start, without):
     """Yield the value variables that some states use and others do not, and which, (size, L)."""
     path, terms = model.rvs_to_values[z], terms_involving(model, z)
+    terms = [(v, graph) for v, graph in terms if v not in without]
     behind = {v: set(ancestors([graph])) for v, graph in terms}
     for value in model.value_vars:
         graphs = [graph for v, graph in terms if value in behind[v]]
@@ -143,12 +146,12 @@ def _partial_uses(model, z, n_states, start):
             yield value, uses
 
 
-def _draw(model, rv, z, start):
+def _draw(model, rv, z, start, without):
     """``PriorDraw`` of a variable that is in its own prior and in the likelihood of z alone."""
     value, path = model.rvs_to_values[rv], model.rvs_to_values[z]
     if rv not in model.free_RVs or value.dtype not in continuous_types:
         raise NoVectors(f"{rv.name!r} is not a continuous free variable")
-    terms = densities(model)
+    terms = [v for v in densities(model) if v not in without]
     for v, graph in zip(terms, log_densities(model, terms), strict=True):
         behind = set(ancestors([graph]))
         if value in behind and (v is z or (v is rv) == (path in behind)):

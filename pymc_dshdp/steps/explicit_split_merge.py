@@ -68,14 +68,15 @@ class ExplicitSplitMerge:
     sampler : PriorSampler
         With ``paths``, ``tables``, ``transition`` and ``joint``.
     start : dict
-    missing : set of random variables
-        Missing observations.
+    missing : list of random variables
+        Missing observations, which the table is without: they are summed out, and whoever calls
+        draws them again after an acceptance.
 
     Attributes
     ----------
     available : bool
         False where kappa or the rows do not integrate out, the prior has several states variables
-        or observed ones, observations are missing, or the states have no ``StateParameters``.
+        or observed ones, or the states have no ``StateParameters``.
     effort : float
         See ``SplitMerge``: fewer proposals are accepted than there, and iterations take longer.
     """
@@ -84,12 +85,13 @@ class ExplicitSplitMerge:
 
     def __init__(self, model, prior, sampler, start, missing):
         persistence = sampler.joint.persistence
-        self.available = persistence.available and prior.gamma is not None and not missing
+        self.available = persistence.available and prior.gamma is not None
         self.available &= len(prior.states) == 1 and not prior.observed
         if not self.available:
             return
         try:
-            self._vectors = StateParameters(model, prior.states[0], prior.n_states, start)
+            [z] = prior.states
+            self._vectors = StateParameters(model, z, prior.n_states, start, missing)
         except NoVectors as error:
             _log.debug("no splits and merges: %s", error)
             self.available = False

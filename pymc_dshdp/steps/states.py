@@ -215,6 +215,8 @@ class StatesStep(ChainStep):
             for kind, done in moves._asdict().items():
                 stats[kind] += done
             stats["proposals"] += n
+            if any(moves):
+                point = self._missing.draw(point, self.rng)
         return point, stats
 
     def _log_joint(self, point):

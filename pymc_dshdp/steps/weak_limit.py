@@ -67,8 +67,8 @@ class WeakLimitFFBS(StatesStep):
     single draw of the path can leave. Where emission parameters do not integrate out, states that
     are alike are split and merged with the parameters of the new state proposed from an
     approximation of their conditional (see ``steps.explicit_split_merge``): if every parameter that
-    differs by state is that of one state alone, nothing but its own prior and the likelihood
-    depends on it, and no observations are missing. States of ``known`` times are left alone, as are
+    differs by state is that of one state alone, and nothing but its own prior and the likelihood
+    depends on it. States of ``known`` times are left alone, as are
     priors with several states variables and ``FixedTransitions``. While tuning, at four times,
     states are also merged and split wherever that raises the evidence (Laplace's approximation of
     it where it is not known, if T is not too large), if tuning takes at least 50 iterations.

@@ -594,6 +594,12 @@ MUTATIONS = {
             "labelled_paths_have_their_probabilities", "parameters_of_empty_states_have_their_prior"
         ),
     ),
+    "missing-of-the-states-before": Mutation(
+        "missing observations that stay where a move has changed their states and parameters",
+        "steps/states.py",
+        (("                point = self._missing.draw(point, self.rng)\n", "                pass\n"),),
+        "tests/test_state_parameters.py::test_missing_observations_follow_their_states",
+    ),
     "proposal-looks-at-itself": Mutation(
         "parameters proposed about those that a merge has, and a split has not",
         "steps/explicit_split_merge.py",
