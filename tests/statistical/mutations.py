@@ -597,7 +597,8 @@ MUTATIONS = {
     "missing-of-the-states-before": Mutation(
         "missing observations that stay where a move has changed their states and parameters",
         "steps/states.py",
-        (("                point = self._missing.draw(point, self.rng)\n", "                pass\n"),),
+        (("                point = self._missing.draw(point, self.rng)\n",
+          "                pass\n"),),
         "tests/test_state_parameters.py::test_missing_observations_follow_their_states",
     ),
     "proposal-looks-at-itself": Mutation(
