@@ -432,6 +432,18 @@ def test_a_shared_scale_of_data_with_missing_values_is_noted_by_name():
     assert "'y' has missing values, and how 'sigma' enters" in reason
 
 
+@pytest.mark.parametrize(("shape", "said"), [(L, True), (L + 1, False)])
+def test_an_order_of_the_states_is_pointed_out(shape, said):
+    """Cutpoints, which no state indexes, may be in order."""
+    ordered = pm.distributions.transforms.ordered
+    with pm.Model() as model:
+        z = dshdp.HiddenStates("z", dshdp.FixedTransitions("hmm", n_states=L), length=60)
+        mu = pm.Normal("mu", 0.0, 3.0, shape=shape, transform=ordered, initval=np.arange(shape))
+        level = mu[z] if said else pm.Normal("level", shape=L)[z] + mu.sum()
+        pm.Normal("y", level, 1.0, observed=np.arange(60.0) % 3)
+    assert ("leave the transform out" in reasons(model)["mu"]) is said
+
+
 def test_check_does_not_see_labels():
     raw = good(seed=4)
     one, two = dshdp.check(raw), dshdp.check(dshdp.align(raw))

@@ -12,7 +12,7 @@ A parameter without an axis of states has the same conditional with a sum over a
 
 import numpy as np
 import pytensor.tensor as pt
-from pymc.distributions.transforms import LogExpM1
+from pymc.distributions.transforms import LogExpM1, Ordered
 from pymc.logprob.transforms import IntervalTransform, LogOddsTransform, LogTransform
 from pymc.vartypes import continuous_types
 from pytensor.graph.traversal import ancestors
@@ -21,7 +21,7 @@ from pymc_dshdp.distributions import HiddenPathRV
 from pymc_dshdp.emissions.conditional import conditionals
 from pymc_dshdp.graph.elements import NotElementwise, element_axes
 from pymc_dshdp.graph.path import n_states_of, observed_path
-from pymc_dshdp.graph.pointwise import depends_on, is_pointwise
+from pymc_dshdp.graph.pointwise import depends_on, indexed_variable, is_pointwise
 from pymc_dshdp.graph.prior_draws import PriorDraw, has_own_transform
 from pymc_dshdp.graph.readers import in_values, point_function
 from pymc_dshdp.graph.terms import log_densities
@@ -43,6 +43,10 @@ __all__ = [
 ELEMENTWISE = (LogTransform, LogOddsTransform, IntervalTransform, LogExpM1)
 UPDATES = 2  # of a Gaussian x, one leaves a correlation of 1/3 in x^2 and none in x
 PRIOR_DRAWS = 40
+ORDERED = (
+    "its order ties the states together, so that none can be split, merged or drawn by itself; "
+    "leave the transform out: align() numbers the states after sampling"
+)
 
 
 class NotConditional(Exception):
@@ -107,6 +111,9 @@ def reasons(model):
         behind = [v for other in dependents(model, rv) for v in _states_behind(model, other)]
         if not behind:
             continue
+        if _orders_states(model, rv):
+            out[rv.name] = ORDERED
+            continue
         try:
             find_closed_form(model, rv)
         except NotConjugate as closed:
@@ -115,6 +122,15 @@ def reasons(model):
             except NotConditional as error:
                 out[rv.name] = f"{closed}; {error}"
     return out
+
+
+def _orders_states(model, rv):
+    """Whether a variable is indexed by states, and has the transform that orders its elements."""
+    if not isinstance(model.rvs_to_transforms[rv], Ordered):
+        return False
+    behind = list(ancestors(dependents(model, rv)))
+    states = [v for v in behind if has_op(v, HiddenPathRV)]
+    return any(indexed_variable(v, z) is rv for v in behind for z in states)
 
 
 def _states_behind(model, variable):
