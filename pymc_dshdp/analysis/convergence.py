@@ -2,9 +2,8 @@
 
 from typing import NamedTuple
 
-import arviz as az
 import numpy as np
-from scipy.stats import chi2
+from scipy.special import chdtri
 
 __all__ = ["Verdict", "judge"]
 
@@ -49,7 +48,7 @@ def largest_r_hat(chains, quantities, ess=None):
     """
     m = 2 * chains
     ess = WANTED_ESS * chains if ess is None else ess
-    quantile = chi2.isf(FALSE_ALARMS / (2 * max(quantities, 1)), m - 1)
+    quantile = chdtri(m - 1, FALSE_ALARMS / (2 * max(quantities, 1)))
     return np.sqrt(1.0 + quantile * m / ((m - 1) * ess))
 
 
@@ -104,6 +103,8 @@ def _constant_by_halves(draws):
 
 def _within_chains(draws):
     """Effective sample size as each chain by itself tells it; infinite where all are constant."""
+    import arviz as az  # here, as with matplotlib it takes seconds, which a run does not need
+
     sizes = [
         float(az.ess(draws.isel(chain=[c]).to_dataset(name="x"), method="bulk")["x"])
         for c in range(draws.sizes["chain"])

@@ -1,6 +1,5 @@
 """Quantities that do not change when states are renumbered."""
 
-import arviz as az
 import numpy as np
 import pandas as pd
 import xarray as xr
@@ -113,6 +112,8 @@ def diagnostics(dataset):
         A row for each variable; columns ``mean``, ``sd``, ``r_hat``, ``ess_bulk`` and
         ``ess_tail``. R-hat is NaN for a constant.
     """
+    import arviz as az  # see analysis/convergence.py
+
     draws = ("chain", "draw")
     if not dataset.data_vars:
         columns = ["mean", "sd", "r_hat", "ess_bulk", "ess_tail"]

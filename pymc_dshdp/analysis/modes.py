@@ -1,6 +1,5 @@
 """Groups of chains that found different segmentations, and which of them to believe."""
 
-import arviz as az
 import numpy as np
 import pandas as pd
 
@@ -30,6 +29,8 @@ def table_of_modes(stats, matching, names):
         ``log_joint``, its mean, or ``evidence``, the mean of log_joint + path_entropy, and its
         Monte Carlo error, ``error``.
     """
+    import arviz as az  # see analysis/convergence.py
+
     groups = matching.chains.groups
     occupied = (matching.sizes > 0).sum(axis=-1)
     joint = statistic(stats, "log_joint")

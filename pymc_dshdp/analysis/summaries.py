@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-import arviz as az
 import numpy as np
 import pandas as pd
 from rich.text import Text
@@ -288,7 +287,10 @@ def _shares_of_numbers(numbers):
 
 def central_levels(prob):
     """Probability of a central interval, by default ArviZ's, and its two quantile levels."""
-    prob = az.rcParams["stats.ci_prob"] if prob is None else prob
+    if prob is None:
+        import arviz as az  # see analysis/convergence.py
+
+        prob = az.rcParams["stats.ci_prob"]
     if not 0 < prob < 1:
         raise ValueError(f"prob must be in (0, 1), received {prob!r}")
     return prob, np.array([(1 - prob) / 2, (1 + prob) / 2])

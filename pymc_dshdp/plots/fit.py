@@ -1,10 +1,11 @@
 """Pictures of how a model fits: densities of the states, fitted values, distances of chains."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pymc as pm
-from matplotlib.axes import Axes
 
 from pymc_dshdp._compat import group
 from pymc_dshdp.analysis.draws import PosteriorDraws
@@ -24,6 +25,9 @@ from pymc_dshdp.plots.style import (
     times_of,
 )
 from pymc_dshdp.typing import Result
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["plot_chain_distances", "plot_densities", "plot_fit"]
 

@@ -1,18 +1,21 @@
 """Pictures of single numbers: hyperparameters and the number of occupied states."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pymc as pm
-from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator
 
 from pymc_dshdp._compat import group
 from pymc_dshdp.analysis.result import find_hidden, read_posterior, read_records
 from pymc_dshdp.kernels.segmentations import occupancies
 from pymc_dshdp.plots.style import COLOURS, axes
 from pymc_dshdp.typing import Result
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["plot_hyperparameters", "plot_occupied"]
 
@@ -197,6 +200,8 @@ def plot_occupied(
     if hidden.n_states <= high + 1:
         ax.axhline(hidden.n_states, color="black", ls="--", lw=1)
         ax.set_ylim(low - 0.8, hidden.n_states + 0.8)
+    from matplotlib.ticker import MaxNLocator
+
     ax.yaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     ax.set(xlabel="draw", ylabel="occupied states", xlim=(0, max(1, occupied.shape[1] - 1)))
     side = ax.inset_axes((1.01, 0.0, 0.13, 1.0), sharey=ax)

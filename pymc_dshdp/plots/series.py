@@ -1,11 +1,12 @@
 """Pictures over time: data and states, states of every draw, forecasts."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
-from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
 from pymc_dshdp._compat import group
@@ -22,6 +23,9 @@ from pymc_dshdp.plots.style import (
     times_of,
 )
 from pymc_dshdp.typing import Result
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["data_of", "plot_forecast", "plot_raster", "plot_series"]
 

@@ -1,10 +1,11 @@
 """Pictures of how states follow each other and how long they last."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 
 from pymc_dshdp.analysis.consensus import thinned
 from pymc_dshdp.analysis.covariate_effect import TransitionEffect
@@ -12,6 +13,9 @@ from pymc_dshdp.analysis.result import find_hidden, find_prior
 from pymc_dshdp.analysis.summaries import central_levels, of_group, transitions_frame
 from pymc_dshdp.plots.style import aligned_states, axes, date_axis, state_colours, times_of
 from pymc_dshdp.typing import Result
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = [
     "plot_coassignment",
