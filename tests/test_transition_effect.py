@@ -75,6 +75,8 @@ def test_columns_of_a_design_matrix():
     np.testing.assert_allclose(effect.draws[0, 1, 0], P)
     same = dshdp.transition_effect(idata, "X", model=model, column=1, values=[0.5])
     np.testing.assert_array_equal(same.draws, effect.draws)
+    for found in (effect, same):
+        assert found.over == "X[heat]" and "X[heat] \\ state" in str(found)
     for column in (None, "cold", 2):
         with pytest.raises(ValueError, match="column must say.*'one', 'heat'"):
             dshdp.transition_effect(idata, "X", model=model, column=column)
@@ -91,6 +93,7 @@ def test_the_only_column_need_not_be_named():
     effect = dshdp.transition_effect(idata, "X", model=model, values=[0.5])
     named = dshdp.transition_effect(idata, "X", model=model, values=[0.5], column=0)
     np.testing.assert_array_equal(effect.draws, named.draws)
+    assert effect.over == named.over == "X"
     with pytest.raises(ValueError, match="column must say.*one of .0.; received 1"):
         dshdp.transition_effect(idata, "X", model=model, column=1)
 

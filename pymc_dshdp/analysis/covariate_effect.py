@@ -48,7 +48,7 @@ class TransitionEffect(Report):
     stay : pandas.DataFrame
         The same of P_jj, by (value, state).
     over : str
-        The covariate.
+        The covariate, ``x[night]`` where it is the column ``night`` of ``x``.
     prob : float
     """
 
@@ -185,7 +185,7 @@ def transition_effect(
         stay=_frame(stay, where[:, :, main], level).set_axis(
             pd.MultiIndex.from_product([grid, labels[main]], names=[over, "state"])
         ),
-        over=over,
+        over=graph.covariate(column),
         prob=prob,
     )
 
@@ -272,6 +272,13 @@ class _Matrices:
                 return lead
         return None
 
+    def covariate(self, column):
+        """Name the covariate, with its column where the data have several."""
+        size = self._data.get_value(borrow=True).shape[-1]
+        if column is None or size == 1:
+            return self._over
+        return f"{self._over}[{self._columns(size)[self._column(column, size)]}]"
+
     def grid(self, column, values):
         """Return the values, and the data with the covariate at each of them."""
         now = self._data.get_value()
@@ -302,10 +309,13 @@ class _Matrices:
             x[at] = value
         return grid, data
 
-    def _column(self, column, size):
+    def _columns(self, size):
         dims = self._model.named_vars_to_dims.get(self._over)
         labels = None if dims is None else self._model.coords.get(dims[-1])
-        labels = list(range(size)) if labels is None else list(labels)
+        return list(range(size)) if labels is None else list(labels)
+
+    def _column(self, column, size):
+        labels = self._columns(size)
         if column is None and size == 1:
             return 0
         if column in labels:
