@@ -485,3 +485,23 @@ def test_a_model_whose_variables_have_lost_their_prior():
         dshdp.WeakLimitFFBS([frozen["z"]], model=frozen)
     with pytest.raises(ValueError, match=parts("'z' has lost", "freeze_dims_and_data", "use the")):
         sample(frozen)
+
+
+@pytest.mark.parametrize("lengths", [{"length": 11}, {"lengths": [6, 5]}, {"shape": (11,)}])
+def test_lengths_of_other_data_as_pm_sample_meets_them(lengths):
+    """Fails if PyTensor's message about Elemwise comes first, for any way to say the length."""
+    with pm.Model():
+        z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", n_states=3), **lengths)
+        rate = pm.Gamma("rate", 1.0, 1.0, shape=3)
+        pm.Poisson("y", rate[z], observed=np.ones(12, int))
+        words = ["'y' has data of shape (12,)", "'z'", "(11,)", "length", "HiddenStates"]
+        with pytest.raises(ValueError, match=parts(*words)):
+            pm.sample()
+
+
+def test_a_density_built_in_the_context_of_another_model():
+    """Fails if the states of one model are looked for among the data of another."""
+    model = poisson_model()
+    with pm.Model():
+        pm.Normal("x", 0.0, 1.0)
+        assert np.isfinite(model.compile_logp()(model.initial_point()))

@@ -17,15 +17,14 @@ from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant
 from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.traversal import ancestors, explicit_graph_inputs
-from pytensor.tensor.random.op import RandomVariable
 
 from pymc_dshdp.graph.path import known_states
 from pymc_dshdp.graph.placing import SeveralTimes, place
 from pymc_dshdp.graph.pointwise import indexed_variable
 from pymc_dshdp.graph.readers import quiet_at_first
 from pymc_dshdp.graph.terms import densities, log_densities
-from pymc_dshdp.graph.walks import concrete_shape, declared_parameters
 from pymc_dshdp.likelihood.families import table_term
+from pymc_dshdp.likelihood.lengths import refuse_other_lengths
 from pymc_dshdp.likelihood.observed import observed_data, time_columns
 from pymc_dshdp.likelihood.partial import PartialNormal, has_marginal_density
 
@@ -100,7 +99,7 @@ class LogLikelihoodTable:
         self.n_states = n_states
         self.z_value = model.rvs_to_values[z]
         start = model.initial_point() if start is None else start
-        _refuse_other_lengths(model, z)
+        refuse_other_lengths(model, z)
         terms = [(v, g) for v, g in terms_involving(model, z) if v not in without]
         self.names = [v.name for v, _ in terms]
         behind = set(ancestors([graph for _, graph in terms]))
@@ -311,29 +310,6 @@ def _fast_term(model, variable, z, n_states):
     if has_marginal_density(variable):
         return PartialNormal(model, variable)
     return table_term(model, variable, z, n_states)
-
-
-def _refuse_other_lengths(model, z):
-    """Raise if data do not fit the parameters that they have at these states."""
-    for rv in model.observed_RVs:
-        op = getattr(rv.owner, "op", None)
-        if not isinstance(op, RandomVariable):
-            continue
-        blockers = [v for v in model.basic_RVs if v is not rv]
-        data = concrete_shape(model.rvs_to_values[rv])
-        for parameter, core in zip(declared_parameters(rv), op.ndims_params, strict=True):
-            if z not in set(ancestors([parameter], blockers=blockers)):
-                continue
-            shape = parameter.type.shape[: parameter.type.ndim - core]
-            batch = data[: len(data) - op.ndim_supp]
-            aligned = zip(shape[::-1], batch[::-1], strict=False)
-            if any(n not in (None, 1, m) for n, m in aligned):
-                raise ValueError(
-                    f"{rv.name!r} has data of shape {data}, but its parameters indexed with the "
-                    f"states {z.name!r} have shape {parameter.type.shape}: lengths (or length, "
-                    f"shape, dims) of HiddenStates declare {z.name!r} of shape "
-                    f"{concrete_shape(z)}; make that the length of the data"
-                )
 
 
 def _refuse_other_sizes(terms, z, n_states):
