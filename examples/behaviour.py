@@ -4,12 +4,12 @@
     python examples/behaviour.py path/to/file.npz    # yt_train and yt_test
 
 The arrays have shape (trials, frames, channels); trials of different lengths are arrays of
-objects, each (frames, channels). Channels are standardised, as in the paper. A parametric
-autoregressive hidden Markov model is fitted first, and its segmentation is where the
-disentangled, the sticky and the plain HDP-HMM start. Prints the log-likelihood of the test
-trials, the number of states and the medians of the hyperparameters; saves the paper's figure: a
-trial with the states of the parametric and of the disentangled model, the held-out
-log-likelihoods and the transition matrix.
+objects, each (frames, channels); the paper's recording is not ours to pass on. Channels are
+standardised, as in the paper. A parametric autoregressive hidden Markov model is fitted first, and
+its segmentation is where the disentangled, the sticky and the plain HDP-HMM start. Prints the
+log-likelihood of the test trials, the number of states and the medians of the hyperparameters;
+saves the paper's figure: a trial with the states of the parametric and of the disentangled model,
+the held-out log-likelihoods and the transition matrix.
 """
 
 import argparse

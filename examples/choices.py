@@ -1,11 +1,14 @@
-"""Choices by changing strategies: does a mouse use one rule, and when does it not attend?
+"""Choices by changing strategies: does a rat in training follow one rule, and if not, when which?
 
     python examples/choices.py
 
-Five sessions of 160 choices, left or right, are simulated: engaged, choices follow the stimulus;
-else they follow a habit, to the left or to the right. The model is a logistic regression in each
-state (a GLM-HMM) whose number of states is learned and whose coefficients are all drawn by exact
-steps. Prints the strategies that were found and how many choices each explains.
+A rat hears two sounds and goes right where the first was the louder: 14 sessions of its training,
+``dshdp.datasets.rat_choices``. The model is a logistic regression in each state (a GLM-HMM): a
+bias, a weight for the loudness of each sound and one for the choice before. The number of
+strategies is learned, and all coefficients are drawn by exact steps. A strategy is meant to last:
+its self-persistence is given a Beta(95, 5), twenty choices or more, without which states also take
+turns from choice to choice and mend what a logistic curve cannot follow. Prints the strategies,
+how many choices each explains, and how often the rat is right in it.
 """
 
 import numpy as np
@@ -14,66 +17,66 @@ import short
 
 import pymc_dshdp as dshdp
 
-SESSIONS, TRIALS, STATES = 5, 160, 12
-BIAS, WEIGHT = np.array([0.0, -2.5, 2.5]), np.array([5.0, 0.8, 0.8])
+STATES = 10
+COVARIATES = ["first", "second", "previous"]
 
 
-def simulate(rng):
-    """Draw the strategies, stimuli and choices of all sessions."""
-    z = np.zeros(SESSIONS * TRIALS, int)
-    for t in range(1, z.size):
-        leave = rng.random() < (0.02 if z[t - 1] == 0 else 0.04)
-        z[t] = 0 if t % TRIALS == 0 else (z[t - 1] + leave * rng.integers(1, 3)) % 3
-    x = rng.uniform(-1.0, 1.0, z.size)
-    return z, x, rng.binomial(1, 1.0 / (1.0 + np.exp(-BIAS[z] - WEIGHT[z] * x)))
-
-
-def declare(x, choices):
+def declare(trials):
     """Declare a logistic regression in each state."""
-    with pm.Model(coords={"state": np.arange(STATES)}) as model:
-        stimulus = pm.Data("stimulus", x)
-        prior = dshdp.DSHDP("hmm", dims="state")
-        z = dshdp.HiddenStates("z", prior, lengths=[TRIALS] * SESSIONS)
-        bias = pm.Normal("bias", 0.0, 2.0, dims="state")
-        weight = pm.Normal("weight", 0.0, 4.0, dims="state")
-        pm.Bernoulli("choice", logit_p=bias[z] + weight[z] * stimulus, observed=choices)
+    lengths = trials.groupby("session").size().tolist()
+    with pm.Model(coords={"state": np.arange(STATES), "covariate": COVARIATES}) as model:
+        x = pm.Data("x", trials[COVARIATES].to_numpy(float))
+        prior = dshdp.DSHDP("hmm", dims="state", rho=(95.0, 5.0))
+        z = dshdp.HiddenStates("z", prior, lengths=lengths)
+        bias = pm.Normal("bias", 0.0, 1.0, dims="state")
+        weight = pm.Normal("weight", 0.0, 1.0, dims=("state", "covariate"))
+        logit = bias[z] + (weight[z] * x).sum(axis=-1)
+        pm.Bernoulli("choice", logit_p=logit, observed=trials["right"])
     return model
 
 
 def main(arguments=None):
     """Fit, print and draw."""
     options = short.options(__doc__, "choices", arguments)
-    truth, x, choices = simulate(np.random.default_rng(2))
-    idata = short.fit(declare(x, choices), options.quick)
+    trials = dshdp.datasets.rat_choices()
+    idata = short.fit(declare(trials), options.quick, draws=1500)
     z, bias, weight = (short.flat(idata, name) for name in ("z", "bias", "weight"))
     shares = (z[..., None] == np.arange(STATES)).mean(axis=1)
     number = (shares > 0.05).sum(axis=1)
-    share = shares.mean(axis=0)
-    used = np.argsort(-share)[: np.bincount(number).argmax()]
     for n in np.unique(number):
         print(f"P({n} strategies of more than 5% of the choices) = {np.mean(number == n):.2f}")
-    print("strategy  share  bias                   weight of the stimulus")
+    probability = (z[..., None] == np.arange(STATES)).mean(axis=0)
+    share = probability.mean(axis=0)
+    used = np.argsort(-share)[:3]
+    rule = trials["right"] == (trials["first"] > trials["second"])
+    names = {}
     for k in used:
-        print(f"{k:8d}  {share[k]:5.2f}  {short.interval(bias[:, k]):21}  ", end="")
-        print(short.interval(weight[:, k]))
-    engaged = used[np.argmax([weight[:, k].mean() for k in used])]
-    attends = (z == engaged).mean(axis=0)
-    right = 100 * np.mean((attends > 0.5) == (truth == 0))
-    print(f"answer: most likely {len(used)} strategies, engaged in ", end="")
-    print(f"{100 * attends.mean():.0f}% of the choices; told rightly, engaged or not, {right:.0f}%")
-    fig, (left, axis) = short.figure()
-    grid = np.linspace(-1.0, 1.0, 50)
-    for k in used:
-        curve = 1.0 / (1.0 + np.exp(-bias[:, k, None] - weight[:, k, None] * grid))
-        low, high = np.quantile(curve, [0.05, 0.95], axis=0)
-        left.fill_between(grid, low, high, alpha=0.4, lw=0.0)
-        left.plot(grid, curve.mean(axis=0), label=f"{100 * share[k]:.0f}% of choices")
-    left.set(xlabel="stimulus", ylabel="P(right)", ylim=(0.0, 1.0))
+        b, (_, _, previous) = bias[:, k].mean(), weight[:, k].mean(axis=0)
+        name = "repeats" if previous > 0.4 else "biased" if abs(b) > 0.8 else "by the sounds"
+        names[k] = name
+        right = np.average(rule, weights=probability[:, k])
+        print(f"{name}: {100 * share[k]:.0f}% of the choices, {100 * right:.0f}% right")
+        print(f"  bias             {short.interval(bias[:, k])}")
+        for c, covariate in enumerate(COVARIATES):
+            print(f"  weight, {covariate:8}  {short.interval(weight[:, k, c])}")
+    by_session = np.stack([probability[trials["session"] == s].mean(axis=0) for s in range(14)])
+    print(short.verdict(idata))
+    first, last = (names[used[row[used].argmax()]] for row in by_session[[0, -1]])
+    print(f"answer: three strategies hold {100 * share[used].sum():.0f}% of the choices; ", end="")
+    print(f"the rat begins with '{first}' and ends with '{last}'")
+    fig, (left, right) = short.figure()
+    places = np.arange(4)
+    for n, k in enumerate(used):
+        draws = np.c_[bias[:, k], weight[:, k]]
+        low, middle, high = np.quantile(draws, [0.05, 0.5, 0.95], axis=0)
+        bars = [middle - low, high - middle]
+        left.errorbar(places + 0.2 * (n - 1), middle, bars, fmt="o", ms=4, label=names[k])
+        right.plot(100 * by_session[:, k], marker="o", ms=3, label=names[k])
+    left.axhline(0.0, color="black", lw=0.6)
+    left.set(xticks=places, xticklabels=["bias", *COVARIATES], ylabel="logit of right")
     left.legend(frameon=False, fontsize=8)
-    axis.fill_between(range(2 * TRIALS), truth[: 2 * TRIALS] == 0, color="0.88", step="mid")
-    axis.plot(attends[: 2 * TRIALS], lw=1.2)
-    axis.axvline(TRIALS, color="black", lw=0.6)
-    axis.set(xlabel="choice, in two sessions", ylabel="P(engaged), truth in grey", ylim=(0.0, 1.0))
+    right.set(xlabel="session, every sixth of the training", ylabel="% of its choices")
+    right.set(ylim=(0.0, 100.0))
     short.save(fig, options.out)
 
 

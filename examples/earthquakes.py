@@ -54,6 +54,7 @@ def main(arguments=None):
     in_force = np.take_along_axis(rate, z, axis=1)  # of each year: whatever states are called
     low, middle, high = np.quantile(in_force, [0.05, 0.5, 0.95], axis=0)
     print(f"P(rate below {QUIET:.0f}) > 0.95: {stretches(years, high < QUIET)}")
+    print(short.verdict(idata))
     print(
         f"answer: most likely {most} regimes; busy, P(rate above {BUSY:.0f}) > 0.95, were ", end=""
     )

@@ -30,10 +30,13 @@ PAGES = HERE.parent / "docs" / "gallery"
 EXAMPLES = {
     "earthquakes": ("Rates of earthquakes, and how many regimes there were", "../tutorial.md"),
     "volatility": ("Monthly returns, and their scale with its interval", "../howto/regimes.md"),
-    "choices": ("P(right) in each state, and when the mouse is engaged", "../howto/regression.md"),
-    "tracks": ("Hours until a behaviour is left, and the track", "../howto/persistence.md"),
-    "labelled": ("Features, labelled frames, behaviours found", "../howto/labelled.md"),
-    "subjects": ("Share of time in lapses, and one subject", "../howto/sequences.md"),
+    "choices": (
+        "Coefficients of each strategy, and its share by session",
+        "../howto/regression.md",
+    ),
+    "tracks": ("Share on the move by the hour, and the track", "../howto/persistence.md"),
+    "labelled": ("Growth and unemployment by state, and P(recession)", "../howto/labelled.md"),
+    "subjects": ("Share of time in haste, and one person", "../howto/sequences.md"),
     "behaviour": ("A trial with the states found, and scores", "../howto/autoregression.md"),
     "places": ("Where a rat is, by the states of its spikes", "../howto/counts.md"),
     "conditions": ("Transition matrices under placebo and drug", "../howto/sequences.md"),
@@ -49,9 +52,10 @@ INTRODUCTION = """<!-- python examples/gallery.py -->
 
 Complete analyses in one short script each, the question first and the answer last, with what they
 print and draw. Each takes under two minutes, and its script is in the folder
-[examples](https://github.com/pymc-dshdp/pymc-dshdp/tree/main/examples). Earthquakes and returns are
-real data; the others are simulated, so that what is found stands beside the truth, in the place of
-recordings whose files may not be passed on."""
+[examples](https://github.com/pymc-dshdp/pymc-dshdp/tree/main/examples). The first six have
+[data that come along](data.md), or come with matplotlib; the others are simulated, so that what is
+found stands beside the truth: the paper's recordings of place cells and of movement are not
+ours to pass on, and the scripts read your copy of them."""
 
 
 def digest(name):

@@ -1,74 +1,95 @@
-"""Partly labelled video: do a dozen labels name the behaviours, and what did nobody label?
+"""Partly labelled data: do the recessions of 25 years tell those of the next 25?
 
     python examples/labelled.py
 
-Two features of 600 frames are simulated from four behaviours. Somebody labelled four frames of
-each of the first three; the fourth has no label. Known frames keep their numbers in all draws, the
-others are drawn. Prints how many frames are told rightly, and whether a state was found for the
-behaviour without labels.
+Growth of output and change of unemployment in the United States, by quarter, 1959 to 2009,
+``dshdp.datasets.economy``. Until 1984 the quarters are labelled, expansion or recession, as the
+National Bureau of Economic Research dates them; afterwards nothing is. Known quarters keep their
+numbers in all draws, the others are drawn, and states without a label may be found. Prints how many
+of the later recessions are told, and what was found that nobody labelled.
 """
 
 import numpy as np
+import pandas as pd
 import pymc as pm
 import short
 
 import pymc_dshdp as dshdp
 
-STATES, FRAMES = 8, 600
-NAMES = ("rest", "walk", "groom", "rear")
-MEANS = np.array([[0.0, 0.0], [3.0, 0.5], [0.5, 3.0], [3.5, 3.5]])
-
-
-def simulate(rng):
-    """Draw the behaviours and features, and choose the labelled frames."""
-    z = np.zeros(FRAMES, int)
-    for t in range(1, FRAMES):
-        z[t] = rng.integers(4) if rng.random() < 0.06 else z[t - 1]
-    chosen = [rng.choice(np.flatnonzero(z == k), 4, replace=False) for k in range(3)]
-    known = {int(t): k for k, times in enumerate(chosen) for t in times}
-    return z, MEANS[z] + 0.8 * rng.normal(size=(FRAMES, 2)), known
+STATES, LABELLED_UNTIL = 10, "1984Q4"
+NAMES = ("expansion", "recession")
 
 
 def declare(y, known):
-    """Declare Normal features in each state, with the known frames."""
-    with pm.Model(coords={"state": np.arange(STATES), "feature": ["speed", "height"]}) as model:
+    """Declare Normal features in each state, with the known quarters."""
+    coords = {"state": np.arange(STATES), "feature": list(y.columns), "quarter": y.index}
+    with pm.Model(coords=coords) as model:
         prior = dshdp.DSHDP("hmm", dims="state")
-        z = dshdp.HiddenStates("z", prior, length=FRAMES, known=known)
-        mu, Sigma = dshdp.NormalInverseWishart("n", data=y, dims=("state", "feature"))
-        pm.MvNormal("y", mu[z], Sigma[z], observed=y)
+        z = dshdp.HiddenStates("z", prior, dims="quarter", known=known)
+        data = y.to_numpy()
+        mu, Sigma = dshdp.NormalInverseWishart("n", data=data, dims=("state", "feature"))
+        pm.MvNormal("y", mu[z], Sigma[z], observed=data)
     return model
 
 
 def main(arguments=None):
     """Fit, print and draw."""
     options = short.options(__doc__, "labelled", arguments)
-    truth, y, known = simulate(np.random.default_rng(4))
-    idata = short.fit(declare(y, known), options.quick)
-    z = short.flat(idata, "z")
+    table = dshdp.datasets.economy()
+    growth = 400.0 * np.log(table["gdp"]).diff()  # % a year
+    y = pd.DataFrame({"growth": growth, "unemployment": table["unemployment"].diff()})[1:]
+    recession = table["recession"].to_numpy()[1:]
+    later = np.asarray(y.index > LABELLED_UNTIL)
+    y.index = y.index.astype(str)
+    known = {int(t): int(recession[t]) for t in np.flatnonzero(~later)}
+    idata = short.fit(declare(y, known), options.quick, draws=2000)
+    z, mu = short.flat(idata, "z"), short.flat(idata, "n_mu")
+    Sigma = short.flat(idata, "n_Sigma")
     probability = (z[..., None] == np.arange(STATES)).mean(axis=0)
     best = probability.argmax(axis=1)
-    for k, name in enumerate(NAMES[:3]):
-        right = np.mean(best[truth == k] == k)
-        print(f"{name}: {100 * right:.0f}% of {np.sum(truth == k)} frames, from 4 labels")
-    new = probability[:, 3:].sum(axis=1)
-    print(f"rear, without labels: {100 * np.mean(new[truth == 3] > 0.5):.0f}% of ", end="")
-    print(f"{np.sum(truth == 3)} frames in states that nobody labelled")
-    told = np.where(best > 2, 3, best)
-    states = np.unique(best[best > 2]).size
-    print(f"answer: {100 * np.mean(told == truth):.0f}% of the frames told rightly, and ", end="")
-    print(f"{states} state{'s' * (states != 1)} beside the labelled three found")
+    new = 2 + int(np.bincount(best[later & (best > 1)], minlength=STATES)[2:].argmax())
+    print(f"{len(known)} quarters labelled, {later.sum()} not")
+    print("state      growth, % a year       sd                 change of unemployment, points")
+    for k, name in ((0, NAMES[0]), (1, NAMES[1]), (new, "no label")):
+        at = (z == k).any(axis=1)
+        sd = np.sqrt(Sigma[at][:, k, 0, 0])
+        print(f"{name:9}  {short.interval(mu[at][:, k, 0]):21}  {short.interval(sd)}  ", end="")
+        print(short.interval(mu[at][:, k, 1]))
+    told = best == 1
+    starts = np.flatnonzero(recession & ~np.r_[False, recession[:-1]] & later)
+    found = 0
+    for t in starts:
+        run = np.arange(t, t + np.argmin(np.r_[recession[t:], False]))
+        found += told[run].any()
+        share = f"{told[run].sum()} of {len(run)}"
+        print(f"recession from {y.index[t]}: {share} quarters told as recession")
+    false = np.sum(told & later & ~recession)
+    print(f"{false} of {np.sum(later & ~recession)} other quarters told as recession")
+    print(short.verdict(idata))
+    share = short.between((z[:, later] == new).mean(axis=1), 2)
+    print(
+        f"answer: {found} of {len(starts)} later recessions are told; nobody labelled a calm ",
+        end="",
+    )
+    print(f"expansion, whose share of the later quarters is {share}")
     fig, (left, right) = short.figure()
-    for k, name in enumerate((*NAMES[:3], "no label")):
-        left.scatter(*y[told == k].T, s=5, color=f"C{k}", label=name)
-    times = list(known)
-    left.scatter(*y[times].T, s=28, facecolor="none", edgecolor="black", label="labelled")
-    left.set(xlabel="speed", ylabel="height")
-    left.legend(frameon=False, fontsize=7, markerscale=1.2)
-    for row, (name, path) in enumerate((("found", told), ("truth", truth))):
-        colours = [f"C{k}" for k in path]
-        right.scatter(range(FRAMES), np.full(FRAMES, row), c=colours, marker="|", s=300)
-        right.text(0, row + 0.28, name, fontsize=8)
-    right.set(xlabel="frame", yticks=[], ylim=(-0.5, 1.6))
+    for k, name in ((0, NAMES[0]), (1, NAMES[1]), (new, "no label")):
+        at = best == k
+        left.scatter(*y.to_numpy()[at & later].T, s=12, color=f"C{min(k, 2)}", label=name)
+        left.scatter(
+            *y.to_numpy()[at & ~later].T, s=12, facecolor="none", edgecolor=f"C{min(k, 2)}"
+        )
+    left.set(xlabel="growth, % a year", ylabel="unemployment, change in points")
+    left.legend(frameon=False, fontsize=7, title="hollow: labelled", title_fontsize=7)
+    years = np.array([int(q[:4]) + (int(q[-1]) - 1) / 4 for q in y.index])
+    right.fill_between(
+        years, recession, color="0.85", step="post", lw=0.0, label="recession, dated"
+    )
+    right.plot(years, probability[:, 1], color="C1", lw=1.2, label="P(recession)")
+    right.plot(years, probability[:, new], color="C2", lw=1.2, label="P(no label)")
+    right.axvline(1985.0, color="black", lw=0.6, ls=":")
+    right.set(ylim=(0.0, 1.0), xlabel="year; labelled until the dotted line")
+    right.legend(frameon=True, fontsize=7, loc="center left")
     short.save(fig, options.out)
 
 

@@ -5,7 +5,7 @@
 A rat walks around a square, four times, at a speed that varies; forty cells fire near a place of
 their own, in bins of 100 ms. The model knows the spike counts, not where the rat is. Prints how far
 the rat is from the place of its state, and draws the places, and one walk with its states.
-``hippocampus.py`` reads the recording of the paper.
+``hippocampus.py`` reads the recording of the paper, which is not ours to pass on.
 """
 
 import numpy as np

@@ -1,6 +1,7 @@
 """What the short examples of the gallery share: options, the run, intervals."""
 
 import argparse
+import textwrap
 from pathlib import Path
 
 import matplotlib
@@ -50,6 +51,15 @@ def interval(draws):
     """Write a median and a 90% interval."""
     low, middle, high = np.quantile(draws, [0.05, 0.5, 0.95])
     return f"{middle:.2f} [{low:.2f}, {high:.2f}]"
+
+
+def verdict(idata):
+    """Say what ``check`` found: that nothing is wrong, or each problem."""
+    found = dshdp.check(idata)
+    problems = [f"wrong, {problem}" for problem in found.problems]
+    problems += [f"short, {message}" for message in found.short]
+    lines = [f"check: {line}" for line in problems or ["no problem found"]]
+    return "\n".join(textwrap.fill(line, 92, subsequent_indent="  ") for line in lines)
 
 
 def between(draws, digits):

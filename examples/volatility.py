@@ -41,7 +41,7 @@ def main(arguments=None):
     options = short.options(__doc__, "volatility", arguments)
     y = returns()
     print(f"{len(y)} months, {y.index[0]:%Y-%m} to {y.index[-1]:%Y-%m}; sd {y.std():.2f}% a month")
-    idata = short.fit(declare(y), options.quick, draws=1000)
+    idata = short.fit(declare(y), options.quick, draws=2500)
     z, sigma = short.flat(idata, "z"), short.flat(idata, "sigma")
     scale = np.take_along_axis(sigma, z, axis=1)  # of each month: whatever states are called
     share = (z[..., None] == np.arange(STATES)).mean(axis=1)
@@ -55,6 +55,7 @@ def main(arguments=None):
     print(f"scale of the wildest tenth of months, %: {short.interval(wild)}")
     low, middle, high = np.quantile(scale, [0.05, 0.5, 0.95], axis=0)
     top = y.index[np.argsort(-middle)[:5]]
+    print(short.verdict(idata))
     print(f"answer: most likely {np.bincount(regimes).argmax()} regimes, the wildest ", end="")
     print(f"{np.median(wild / calm):.1f} times the calmest; wildest months ", end="")
     print(", ".join(sorted(f"{month:%Y-%m}" for month in top)))

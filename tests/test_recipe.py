@@ -16,7 +16,8 @@ def test_conda_recipe_and_metadata_agree():
     """Fails if a dependency, a bound or the version is changed in one of them alone."""
     text = (ROOT / ".github" / "conda" / "recipe.yaml").read_text()
     assert f'version: "{dshdp.__version__}"' in text
-    assert f"license: {PROJECT['license']}\n" in text and "license_file: LICENSE\n" in text
+    files = "".join(f"    - {file}\n" for file in PROJECT["license-files"])
+    assert f"license: {PROJECT['license']}\n  license_file:\n{files}" in text
     assert f'summary: "{PROJECT["description"]}"' in text
     assert f"homepage: {PROJECT['urls']['Homepage']}\n" in text
     assert f"documentation: {PROJECT['urls']['Documentation']}\n" in text
@@ -33,7 +34,8 @@ def test_conda_recipe_and_metadata_agree():
 def test_citation_and_metadata_agree():
     text = (ROOT / "CITATION.cff").read_text()
     assert f"\nversion: {dshdp.__version__}\n" in text
-    assert f"\nlicense: {PROJECT['license']}\n" in text
+    code, *data = PROJECT["license"].split(" AND ")
+    assert f"\nlicense: {code}\n" in text and data, "what is cited is the code"
     assert f'\nrepository-code: "{PROJECT["urls"]["Repository"]}"\n' in text
 
 

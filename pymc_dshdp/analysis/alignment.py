@@ -89,6 +89,8 @@ def align(
     ``pm.Deterministic`` is told from its graph: ``mu[z]`` and ``z[1:] != z[:-1]`` stay as they are,
     ``z.max()``, ``z == 2`` and ``mu[1] - mu[0]`` are named. Stick fractions ``v`` belong to an
     order of the weights: they are broken anew.
+    Where the model tells the states apart (by a reference whose mean is 0, say), their numbers
+    mean something already, and nothing should be aligned.
 
     Examples
     --------
