@@ -153,6 +153,41 @@ def _cell_of(value, low, width):
 
 
 @njit(cache=True, nogil=True)
+def _normalise_cells(table, log_prior, uniform):
+    """Turn log p(w | phi, eta) into probabilities of cells, mixed with a share of equal ones.
+
+    Written in loops, as are sums of cells: array expressions take a second longer to compile.
+    """
+    P, E = table.shape
+    top, total = -np.inf, 0.0
+    for p in range(P):
+        for e in range(E):
+            table[p, e] += log_prior[p, e]
+            top = max(top, table[p, e])
+    for p in range(P):
+        for e in range(E):
+            # No midpoint may be in the support of a narrow prior.
+            table[p, e] = 1.0 if top == -np.inf else math.exp(table[p, e] - top)
+            total += table[p, e]
+    for p in range(P):
+        for e in range(E):
+            table[p, e] = (1.0 - uniform) * (table[p, e] / total) + uniform / (P * E)
+
+
+@njit(cache=True, nogil=True)
+def _cell_at(mass, height):
+    """First cell up to which, in order, the masses sum to more than a height."""
+    P, E = mass.shape
+    below = 0.0
+    for p in range(P):
+        for e in range(E):
+            below += mass[p, e]
+            if below > height:
+                return p, e
+    return P - 1, E - 1
+
+
+@njit(cache=True, nogil=True)
 def propose_persistence(rng, counts, kappa_logit, pi_bar, phi, eta, grid, refine):
     """Draw W | z, then propose (phi, eta) from the grid table of prior x p(w | phi, eta).
 
@@ -180,19 +215,14 @@ def propose_persistence(rng, counts, kappa_logit, pi_bar, phi, eta, grid, refine
 
     phi_mid = grid.phi_low + 0.5 * grid.phi_width
     eta_mid = grid.eta_low + 0.5 * grid.eta_width
-    table = log_persistence_table(phi_mid, eta_mid, persistences, departures) + grid.log_prior
-    P, E = table.shape
-    top = table.max()
-    if top == -np.inf:  # no midpoint in the support of a narrow prior
-        mass = np.full((P, E), 1.0 / (P * E))
-    else:
-        mass = np.exp(table - top)
-        mass /= mass.sum()
-    if refine:
-        mass = (1.0 - UNIFORM_SHARE) * mass + UNIFORM_SHARE / (P * E)
-    cumulative = mass.ravel().cumsum()
-    cell = np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")
-    p, e = cell // E, cell % E
+    mass = log_persistence_table(phi_mid, eta_mid, persistences, departures)
+    P, E = mass.shape
+    _normalise_cells(mass, grid.log_prior, UNIFORM_SHARE if refine else 0.0)
+    total = 0.0
+    for p in range(P):
+        for e in range(E):
+            total += mass[p, e]
+    p, e = _cell_at(mass, rng.random() * total)
     if not refine:
         return PersistenceProposal(persistences, departures, phi_mid[p], eta_mid[e], 0.0)
 
