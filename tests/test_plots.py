@@ -12,6 +12,7 @@ import pymc as pm
 import pytest
 import scipy.stats
 import xarray as xr
+from models import posterior_of
 from results import dressed, from_groups, noisy_copies, result
 
 import pymc_dshdp as dshdp
@@ -352,6 +353,31 @@ def test_densities_of_the_states(fitted):
     assert ax.get_xlabel() == "counts" and len(ax.get_legend().get_texts()) == 3
     heights = [bar.get_height() * bar.get_width() for bar in ax.patches]
     assert sum(heights) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("layout", [{"shape": (2, 10)}, {"lengths": [10, 10]}])
+def test_densities_where_more_was_observed(layout, quick):
+    """Fails if what else was observed of the states counts."""
+    rng, L = np.random.default_rng(0), 4
+    with pm.Model(coords={"state": np.arange(L), "channel": np.arange(3)}) as model:
+        z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", dims="state"), **layout)
+        mu = pm.Normal("mu", dims=("state", "channel"))
+        rate = pm.Gamma("rate", 2.0, 0.1, dims="state")
+        size = z.type.shape
+        counts = rng.poisson(5, size)
+        pm.Poisson("counts", rate[z], observed=counts)
+        pm.Normal("other", mu[z], 1.0, observed=rng.normal(size=(*size, 3)))
+    drawn = posterior_of(model, 6, compile_kwargs={"mode": "FAST_COMPILE"})
+    posterior = drawn["posterior"]
+    data = xr.Dataset({"counts": (posterior["z"].dims[2:], counts)})
+    ax = dshdp.plot_densities({**drawn, "observed_data": data}, "counts", model=model)
+    grid, paths = np.arange(counts.min(), counts.max() + 1), posterior["z"].values.reshape(1, 6, -1)
+    total = 0.0
+    for k in range(L):
+        rate = posterior["rate"].values[..., k, None]
+        share = (paths == k).mean(axis=-1)[..., None]
+        total = total + (share * scipy.stats.poisson(rate).pmf(grid)).mean(axis=(0, 1))
+    np.testing.assert_allclose(ax.lines[-1].get_ydata(), total, rtol=1e-9)
 
 
 def test_fitted_values_over_the_series(fitted):

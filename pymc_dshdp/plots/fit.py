@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pymc as pm
+from pytensor.graph.traversal import ancestors
 
 from pymc_dshdp._compat import group
 from pymc_dshdp.analysis.draws import PosteriorDraws
 from pymc_dshdp.analysis.numbering import match_states
 from pymc_dshdp.analysis.result import find_hidden
 from pymc_dshdp.analysis.summaries import central_levels
+from pymc_dshdp.graph.walks import concrete_shape
 from pymc_dshdp.kernels.segmentations import occupancies
+from pymc_dshdp.model.context import model_in_context
 from pymc_dshdp.plots.series import data_of
 from pymc_dshdp.plots.style import (
     COLOURS,
@@ -92,7 +95,9 @@ def plot_densities(
     grid, edges, discrete = _grid(group(drawn.idata, "observed_data").get(name), seen)
     thin = max(1, hidden.z.shape[0] * hidden.z.shape[1] // DRAWS)
     batch = len(hidden.dims) - 1
-    other, lengths = {name: grid.reshape((1,) * batch + (-1,))}, None if batch else [len(grid)]
+    at = (1,) * batch + (len(grid),)
+    other = {name: grid.reshape(at)} | _without_others(model, hidden, name, at)
+    lengths = None if batch else [len(grid)]
     draws = PosteriorDraws(drawn.idata, model, other, lengths, states=hidden.name, thin=thin)
     paths = hidden.z[:, ::thin].values.reshape(np.prod(draws.draws_shape), -1)
     sizes, _ = occupancies(np.ascontiguousarray(paths), hidden.n_states)
@@ -116,6 +121,20 @@ def plot_densities(
     ax.spines[["top", "right"]].set_visible(False)
     legend_of_states(ax, drawn)
     return ax
+
+
+def _without_others(model, hidden, name, at):
+    """Declare missing what else was observed of the states: it integrates to one."""
+    model = model_in_context(model)
+    z, n = model[hidden.name], len(at)
+    others = [rv for rv in model.observed_RVs if rv.name != name and z in set(ancestors([rv]))]
+    values = {rv.name: concrete_shape(model.rvs_to_values[rv]) for rv in others}
+    shape = hidden.z.shape[2:]
+    return {
+        other: np.ma.masked_all((*at, *found[n:]))
+        for other, found in values.items()
+        if found[:n] == shape
+    }
 
 
 def _grid(observed, seen):
