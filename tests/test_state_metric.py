@@ -467,3 +467,13 @@ def test_sequential_and_parallel_chains_agree(start):
     one, two = draws(cores=1), draws(cores=2, mp_ctx=start)
     for name, x in one.items():
         np.testing.assert_array_equal(x, two[name], err_msg=name)
+
+
+def test_constants_that_are_no_arrays():
+    """PyTensor of PyMC 5.28 has slices as constants of the graph, without a dtype."""
+    with pm.Model():
+        z = states()
+        b = pm.Normal("b", shape=(STATES, 4))
+        mean = b[z][:, np.array([0, 2])]
+        pm.StudentT("y", nu=4.0, mu=mean, sigma=1.0, observed=np.stack([Y, -Y], axis=1))
+        assert dshdp.ConditionalNUTS([b]).vars

@@ -4,6 +4,7 @@ import numpy as np
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant
 from pytensor.graph.traversal import ancestors
+from pytensor.tensor.type import TensorType
 
 from pymc_dshdp.likelihood.observed import observed_data
 
@@ -94,7 +95,8 @@ def _per_time(model, terms, shape):
     for node in dict.fromkeys(ancestors([graph for _, graph in terms])):
         if node in observed or not isinstance(node, Constant | SharedVariable):
             continue
-        if not node.dtype.startswith("float") or node.type.ndim < n:
+        tensor = isinstance(node.type, TensorType)  # not a slice, say
+        if not tensor or not node.dtype.startswith("float") or node.type.ndim < n:
             continue
         data = np.asarray(node.data if isinstance(node, Constant) else node.get_value())
         if data.shape[:n] == shape:
