@@ -187,7 +187,7 @@ def tied(z):
 
 
 LEFT = {
-    ordered: "'theta' has the transform",
+    ordered: "its order ties the states together",
     potential: "'y' and 'more' both depend on 'theta'",
     unknown: "no conditional is known",
     neighbours: "may depend on several of 'theta'",
