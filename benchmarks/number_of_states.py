@@ -48,6 +48,8 @@ WEIGHTS = {
 ALL = tuple(itertools.product(PRIORS, ("ordinary", "dynamic", "static")))
 BOTH, DS = (tuple(p for p in ALL if p[0] in names) for names in (("HDP", "DS"), ("DS",)))
 PLAIN_AND_MIXTURE, GAMMAS = DS[:2], tuple(("DS", name) for name in tuple(WEIGHTS)[3:])
+OTHERS = tuple(p for p in ALL if p[0] != "DS" and p[1] != "static")
+NUMBERS = (2, 3, 5, 8)
 STAGES = (  # states, times, emissions, series, and what is fitted, the most important first
     ((3, 5, 2, 8), (1000,), ("apart",), range(1), ALL),
     ((3, 5, 2, 8), (1000,), ("apart",), range(1, 3), BOTH),
@@ -58,8 +60,13 @@ STAGES = (  # states, times, emissions, series, and what is fitted, the most imp
     ((3, 2), (1000,), ("heavy tails, right",), range(1), DS),
     ((3, 5), (1000,), ("apart", "overlapping"), range(1), GAMMAS),
     ((3, 5, 2, 8), (1000,), ("apart",), range(20), PLAIN_AND_MIXTURE),
-    ((3, 2, 5), (1000, 200), ("overlapping", "heavy tails"), range(5), BOTH),
-    ((2, 3, 5, 8), (200, 1000, 5000), tuple(RATIOS), range(20), ALL),
+    (NUMBERS, (200,), ("apart", "overlapping"), range(10), PLAIN_AND_MIXTURE),
+    (NUMBERS, (1000,), ("overlapping",), range(10), PLAIN_AND_MIXTURE),
+    (NUMBERS, (5000,), ("apart",), range(5), PLAIN_AND_MIXTURE),
+    (NUMBERS, (1000,), ("heavy tails",), range(5), PLAIN_AND_MIXTURE),
+    (NUMBERS, (200, 1000), ("apart", "overlapping"), range(5), OTHERS),
+    (NUMBERS, (200, 1000, 5000), tuple(RATIOS)[:3], range(20), PLAIN_AND_MIXTURE),
+    (NUMBERS, (200, 1000, 5000), tuple(RATIOS), range(20), ALL),
 )
 
 

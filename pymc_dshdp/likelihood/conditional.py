@@ -43,10 +43,6 @@ __all__ = [
 ELEMENTWISE = (LogTransform, LogOddsTransform, IntervalTransform, LogExpM1)
 UPDATES = 2  # of a Gaussian x, one leaves a correlation of 1/3 in x^2 and none in x
 PRIOR_DRAWS = 40
-ORDERED = (
-    "its order ties the states together, so that none can be split, merged or drawn by itself; "
-    "leave the transform out: align() numbers the states after sampling"
-)
 
 
 class NotConditional(Exception):
@@ -77,6 +73,11 @@ def find_conditional(model, rv):
     if core_ndim(rv) != 0:
         raise NotConditional(f"the elements of {rv.name!r} are not independent in their prior")
     transform = model.rvs_to_transforms[rv]
+    if _orders_states(model, rv):
+        raise NotConditional(
+            f"the order of {rv.name!r} ties the states together, so that none can be split, merged "
+            "or drawn by itself: leave the transform out, align() numbers the states after sampling"
+        )
     if transform is not None and not isinstance(transform, ELEMENTWISE):
         raise NotConditional(f"{rv.name!r} has the transform {transform}")
     likelihood, whole = _only_likelihood(model, rv)
@@ -110,9 +111,6 @@ def reasons(model):
             continue
         behind = [v for other in dependents(model, rv) for v in _states_behind(model, other)]
         if not behind:
-            continue
-        if _orders_states(model, rv):
-            out[rv.name] = ORDERED
             continue
         try:
             find_closed_form(model, rv)

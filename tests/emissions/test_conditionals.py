@@ -187,7 +187,7 @@ def tied(z):
 
 
 LEFT = {
-    ordered: "its order ties the states together",
+    ordered: "the order of 'theta' ties the states together",
     potential: "'y' and 'more' both depend on 'theta'",
     unknown: "no conditional is known",
     neighbours: "may depend on several of 'theta'",
