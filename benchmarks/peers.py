@@ -16,6 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.timing import only_help
+
 __all__ = ["filters", "sweeps"]
 
 
@@ -131,3 +133,7 @@ def _moseq_sweep(y, n, T, n_states):
         holder[0]["states"]["z"].block_until_ready()
 
     return one
+
+
+if __name__ == "__main__":  # used by ``benchmarks.run``; a command of its own only to say so
+    only_help(__doc__)

@@ -7,11 +7,10 @@ the mean; data of several are counts of independent Poisson cells with Gamma(1, 
 the constant log y!. The hyperparameters stay fixed.
 """
 
+import argparse
 import sys
 
 import numpy as np
-import pyhsmm
-from pybasicbayes.distributions import ScalarGaussianFixedvar
 
 
 class PoissonCells:
@@ -33,7 +32,15 @@ class PoissonCells:
 
 
 def main():
-    problem = np.load(sys.argv[1])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("problem")
+    problem = np.load(parser.parse_args().problem)
+
+    import pyhsmm
+    from pybasicbayes.distributions import ScalarGaussianFixedvar
+
     y, n_states = problem["y"], int(problem["n_states"])
     if y.ndim == 1:
         emissions = [
