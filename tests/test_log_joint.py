@@ -366,3 +366,21 @@ def test_steps_report_it():
                 lambda x, y=y: sum(stats.poisson.logpmf(v, x) for v in y), prior
             )
         assert stats_["log_joint"] == pytest.approx(expected)
+
+
+def test_steps_report_it_at_the_missing_values_of_the_point():
+    """Fails if these are drawn again after moves that have been made given them."""
+    mask = np.arange(T) % 3 == 0
+    with pytest.warns(pm.exceptions.ImputationWarning), pm.Model() as model:
+        z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", n_states=L), length=T)
+        rate = pm.Gamma("rate", 2.0, 0.5, shape=L)
+        pm.Poisson("y", rate[z], observed=np.ma.MaskedArray(COUNTS[:, 0], mask))
+        step = dshdp.WeakLimitFFBS([z, model["y_unobserved"]], rng=1)
+    step.hold, step.n_proposals, moved = 0, 8.0, 0
+    step.stop_tuning()
+    point = model.initial_point()
+    for _ in range(40):
+        point, [made] = step.step(point)
+        moved += made["splits"] + made["merges"]
+        assert made["log_joint"] == pytest.approx(step._log_joint(point))
+    assert moved > 10

@@ -148,11 +148,10 @@ def test_states_alike_come_and_go():
     assert step.sampling_state is not None
 
 
-@pytest.mark.filterwarnings("ignore:Data in y contains missing")
 def test_missing_observations_follow_their_states():
     """After a move they have the law of the new states and parameters; see mutations.py."""
     y = np.ma.masked_array(np.zeros(12), mask=np.arange(12) % 3 > 0)
-    with pm.Model() as model:
+    with pytest.warns(pm.exceptions.ImputationWarning), pm.Model() as model:
         z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", n_states=4), length=12)
         mu = pm.Normal("mu", 0.0, 4.0, dims="hmm_state")
         sigma = pm.HalfNormal("sigma", 2.0, dims="hmm_state")

@@ -69,8 +69,7 @@ class ExplicitSplitMerge:
         With ``paths``, ``tables``, ``transition`` and ``joint``.
     start : dict
     missing : list of random variables
-        Missing observations, which the table is without: they are summed out, and whoever calls
-        draws them again after an acceptance.
+        Missing observations, which the table is without.
 
     Attributes
     ----------
@@ -81,7 +80,7 @@ class ExplicitSplitMerge:
         See ``SplitMerge``: fewer proposals are accepted than there, and iterations take longer.
     """
 
-    effort = 2.0
+    effort, sums_out_missing = 2.0, True
 
     def __init__(self, model, prior, sampler, start, missing):
         persistence = sampler.joint.persistence

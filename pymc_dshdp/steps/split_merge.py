@@ -62,9 +62,12 @@ class SplitMerge:
         or the prior has several states variables.
     effort : float
         Proposals for each of ``proposals_in_time``.
+    sums_out_missing : bool
+        Whether missing observations are summed out, and to be drawn again after an acceptance;
+        otherwise moves are made given them.
     """
 
-    effort = 1.0
+    effort, sums_out_missing = 1.0, False
 
     def __init__(self, model, prior, paths, transition, joint):
         self.available = joint.available and prior.gamma is not None and len(prior.states) == 1

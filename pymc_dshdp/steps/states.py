@@ -215,7 +215,7 @@ class StatesStep(ChainStep):
             for kind, done in moves._asdict().items():
                 stats[kind] += done
             stats["proposals"] += n
-            if any(moves):
+            if prior.moves.sums_out_missing and any(moves):
                 point = self._missing.draw(point, self.rng)
         return point, stats
 
