@@ -37,8 +37,8 @@ EXAMPLES = {
     "tracks": ("Share on the move by the hour, and the track", "../howto/persistence.md"),
     "labelled": ("Growth and unemployment by state, and P(recession)", "../howto/labelled.md"),
     "subjects": ("Share of time in haste, and one person", "../howto/sequences.md"),
+    "places": ("Where a mouse is and faces, by the states of its cells", "../howto/counts.md"),
     "behaviour": ("A trial with the states found, and scores", "../howto/autoregression.md"),
-    "places": ("Where a rat is, by the states of its spikes", "../howto/counts.md"),
     "conditions": ("Transition matrices under placebo and drug", "../howto/sequences.md"),
     "seasons": ("P(onset) by week, and of an outbreak ahead", "../howto/own_matrix.md"),
     "stages": ("Stages of two machines, and their vibration", "../howto/own_matrix.md"),
@@ -52,10 +52,10 @@ INTRODUCTION = """<!-- python examples/gallery.py -->
 
 Complete analyses in one short script each, the question first and the answer last, with what they
 print and draw. Each takes under two minutes, and its script is in the folder
-[examples](https://github.com/pymc-dshdp/pymc-dshdp/tree/main/examples). The first six have
+[examples](https://github.com/pymc-dshdp/pymc-dshdp/tree/main/examples). The first seven have
 [data that come along](data.md), or come with matplotlib; the others are simulated, so that what is
-found stands beside the truth: the paper's recordings of place cells and of movement are not
-ours to pass on, and the scripts read your copy of them."""
+found stands beside the truth: the paper's recording of movement is not ours to pass on, and the
+script reads your copy of it."""
 
 
 def digest(name):

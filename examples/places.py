@@ -2,10 +2,14 @@
 
     python examples/places.py
 
-A rat walks around a square, four times, at a speed that varies; forty cells fire near a place of
-their own, in bins of 100 ms. The model knows the spike counts, not where the rat is. Prints how far
-the rat is from the place of its state, and draws the places, and one walk with its states.
-``hippocampus.py`` reads the recording of the paper, which is not ours to pass on.
+Eight cells of the hippocampus of a mouse in a maze of three arms, and seven head-direction cells
+of its thalamus, recorded at once, ``dshdp.datasets.spike_counts``. Place cells fire in bursts, so
+that counts of spikes would make states of the sizes of bursts: the model has whether a cell fired
+in a half second, with a probability for each state and cell. It knows neither where the mouse is
+nor where it faces. Prints how far the mouse is from the middle of the places of its state, and how
+far it faces from the mean direction, by the states of either population; and by chance, where
+the same states are moved by a minute or more, since a mouse that rests would be near any state of
+long stays. ``hippocampus.py`` reads a recording of more cells, with models of their counts.
 """
 
 import numpy as np
@@ -14,66 +18,70 @@ import short
 
 import pymc_dshdp as dshdp
 
-WALKS, FRAMES, CELLS, SIDE, STATES = 4, 250, 40, 100.0, 30
+STATES, MINUTE = 25, 120
+CELLS = {"ca1": "place cells", "adn": "head-direction cells"}
 
 
-def around(along):
-    """Positions in cm, (..., 2), at distances along the sides of the square."""
-    corner = SIDE * np.arange(5)
-    x = np.interp(along % (4 * SIDE), corner, SIDE * np.array([0, 1, 1, 0, 0]))
-    y = np.interp(along % (4 * SIDE), corner, SIDE * np.array([0, 0, 1, 1, 0]))
-    return np.stack([x, y], axis=-1)
-
-
-def simulate(rng):
-    """Draw distances walked, positions and spike counts of the walks."""
-    speed = np.repeat(rng.gamma(2.0, 0.8, (WALKS, FRAMES // 10)), 10, axis=1)  # cm a frame
-    along = SIDE * np.arange(WALKS)[:, None] + speed.cumsum(axis=1)
-    positions = around(along) + 2.0 * rng.normal(size=(WALKS, FRAMES, 2))
-    places = around(rng.uniform(0.0, 4 * SIDE, CELLS))
-    distance = np.linalg.norm(positions[:, :, None] - places, axis=-1)
-    return along, positions, rng.poisson(0.05 + 2.5 * np.exp(-0.5 * (distance / 15.0) ** 2))
-
-
-def declare(counts):
-    """Declare spike counts with a rate of each state and cell."""
-    with pm.Model(coords={"state": np.arange(STATES), "cell": np.arange(CELLS)}) as model:
+def declare(fired):
+    """Declare whether each cell fired, with a probability of each state and cell."""
+    with pm.Model(coords={"state": np.arange(STATES), "cell": np.arange(fired.shape[1])}) as model:
         prior = dshdp.DSHDP("hmm", dims="state")
-        z = dshdp.HiddenStates("z", prior, shape=counts.shape[:2])
-        rate = pm.Gamma("rate", 1.0, 1.0, dims=("state", "cell"))
-        pm.Poisson("counts", rate[z], observed=counts)
+        z = dshdp.HiddenStates("z", prior, length=len(fired))
+        p = pm.Beta("p", 0.5, 1.5, dims=("state", "cell"))
+        pm.Bernoulli("fired", p[z], observed=fired)
     return model
+
+
+def cm(a, b):
+    """Distances of points of the plane, complex numbers."""
+    return np.abs(a - b)
+
+
+def degrees(a, b):
+    """Angles between directions, complex numbers."""
+    return np.degrees(np.abs(np.angle(a * np.conj(b))))
+
+
+def off(z, values, distance):
+    """Median distance of values, complex numbers, from the mean of those of their state."""
+    sums = np.bincount(z, values.real, STATES) + 1j * np.bincount(z, values.imag, STATES)
+    middle = sums / np.maximum(np.bincount(z, minlength=STATES), 1)
+    return np.median(distance(values, middle[z]))
 
 
 def main(arguments=None):
     """Fit, print and draw."""
     options = short.options(__doc__, "places", arguments)
-    along, positions, counts = simulate(np.random.default_rng(2))
-    idata = short.fit(declare(counts), options.quick)
-    occupied = dshdp.label_invariant(idata)["n_occupied"].values.ravel()
-    print(f"number of states: {short.interval(occupied)}")
-    near = []
-    for z in short.flat(idata, "z")[::20]:
-        visits = np.bincount(z.ravel(), minlength=STATES)
-        sums = np.stack(
-            [np.bincount(z.ravel(), x, STATES) for x in positions.reshape(-1, 2).T], axis=-1
-        )
-        middle = sums / np.maximum(visits, 1)[:, None]
-        near.append(np.median(np.linalg.norm(positions - middle[z], axis=-1)))
-    anywhere = np.median(np.linalg.norm(positions - SIDE / 2, axis=-1))
-    print(
-        f"answer: half of the time the rat is within {np.mean(near):.0f} cm of the middle of ",
-        end="",
-    )
-    print(f"the place of its state, and {anywhere:.0f} cm or more from that of the maze")
-    z = idata["alignment"]["z_consensus"].values
+    table = dshdp.datasets.spike_counts()
+    place = (table["x"] + 1j * table["y"]).to_numpy()
+    facing = np.exp(1j * np.radians(table["direction"].to_numpy()))
+    shifts = np.linspace(MINUTE, len(table) - MINUTE, 15).astype(int)
+    found, states = [], {}
+    for area, name in CELLS.items():
+        fired = table.filter(like=area).to_numpy() > 0
+        idata = short.fit(declare(fired), options.quick, draws=1500)
+        states[area] = idata["alignment"]["z_consensus"].values
+        occupied = dshdp.label_invariant(idata)["n_occupied"].values.ravel()
+        paths = short.flat(idata, "z")[::50]
+        print(f"{fired.shape[1]} {name}: {short.interval(occupied)} states")
+        tell = []
+        for what, values, distance in (("place", place, cm), ("direction", facing, degrees)):
+            near = np.mean([off(z, values, distance) for z in paths])
+            chance = np.mean([off(np.roll(z, s), values, distance) for z in paths for s in shifts])
+            print(f"  {what:9}  {near:.0f} {distance.__name__}, by chance {chance:.0f}")
+            tell.append(f"the {what} to {near:.0f} {distance.__name__} (by chance {chance:.0f})")
+        print(short.verdict(idata))
+        found.append(f"the states of the {name} tell {' and '.join(tell)}")
+    print(f"answer: half of the time {'; '.join(found)}")
     fig, (left, right) = short.figure()
-    colours = dict(c=z.ravel() % 20, cmap="tab20", s=5, vmin=0, vmax=19)
-    left.scatter(*positions.reshape(-1, 2).T, **colours)
-    left.set(xlabel="x, cm", ylabel="y, cm", title="where the rat is, by state", aspect="equal")
-    colours |= {"c": z[0] % 20}
-    right.scatter(np.arange(FRAMES) / 10, along[0] / 100, **colours)
-    right.set(xlabel="time of the first walk, s", ylabel="distance walked, m")
+    colours = dict(cmap="tab20", s=5, vmin=0, vmax=19)
+    left.scatter(place.real, place.imag, c=states["ca1"] % 20, **colours)
+    left.set(xlabel="x, cm", ylabel="y, cm", title="where it is, by place cells", aspect="equal")
+    some = slice(240, 480)
+    time = (table.index - table.index[0])[some]
+    right.scatter(time, table["direction"][some], c=states["adn"][some] % 20, **colours)
+    right.set(xlabel="time, s", ylabel="direction, degrees")
+    right.set_title("where it faces, by head-direction cells")
     short.save(fig, options.out)
 
 

@@ -68,6 +68,30 @@ def test_the_reaction_times():
     assert trials.groupby("pair")["better"].mean().idxmax() == "WL"
 
 
+def test_the_spikes_of_the_mouse():
+    """Fails if cells are exchanged, or counts and positions are not of the same half second."""
+    table = datasets.spike_counts()
+    assert table.shape == (1058, 18) and not table.isna().to_numpy().any()
+    np.testing.assert_array_equal(table.index, 671.0 + 0.5 * np.arange(1058))
+    speed = np.hypot(table["x"].diff(), table["y"].diff())[1:] / 0.5
+    assert speed.median() < 5.0 and speed.max() < 50.0, "a mouse, in cm/s"
+    assert table["direction"].between(0, 359).all()
+    places, directions = table.filter(like="ca1"), table.filter(like="adn")
+    assert places.shape[1] == 8 and directions.shape[1] == 7
+    facing = np.exp(1j * np.radians(table["direction"].to_numpy()))
+
+    def tuning(cells, shift=0):
+        spikes = np.roll(cells.to_numpy(), shift, axis=0)
+        return np.abs(facing @ spikes) / spikes.sum(axis=0)
+
+    assert tuning(directions).min() > 0.5 > tuning(directions, 200).max(), "one direction each"
+    assert tuning(places).max() < 0.6
+    arm = np.select([table["y"] < 25.0, table["x"] < 0.0], [0, 1], 2)
+    share = places.groupby(arm).mean()
+    assert share["ca1_5"].idxmax() == 0 and share["ca1_2"].idxmax() == 1
+    assert share["ca1_6"].idxmax() == 2, "cells of each arm of the maze"
+
+
 def test_every_file_has_a_licence():
     """Fails if a file is added and nothing says under which licence it may be passed on."""
     here = files("pymc_dshdp.datasets")

@@ -6,6 +6,7 @@ from pymc_dshdp.datasets.recordings import (
     elephant,
     rat_choices,
     reaction_times,
+    spike_counts,
 )
 from pymc_dshdp.datasets.scenarios import (
     GaussianEmission,
@@ -28,4 +29,5 @@ __all__ = [
     "elephant",
     "rat_choices",
     "reaction_times",
+    "spike_counts",
 ]

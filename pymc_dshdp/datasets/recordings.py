@@ -151,3 +151,35 @@ def reaction_times() -> pd.DataFrame:
     (14, 28)
     """
     return pd.read_csv(HERE / "reaction_times.csv")
+
+
+def spike_counts() -> pd.DataFrame:
+    """Spikes of eight place cells and seven head-direction cells of a mouse in a maze.
+
+    Counts by half seconds, 529 s, of cells recorded at once: in the area CA1 of the hippocampus,
+    where cells fire in places of their own, and in the anterodorsal nucleus of the thalamus,
+    where they fire while the head points in a direction of their own. The maze has three arms.
+
+    From ``A2929-200711.nwb``, an example of pynapple, whose authors recorded it and which is under
+    the MIT licence (Viejo and others, "Pynapple, a toolbox for data analysis in neuroscience",
+    eLife 2023, doi:10.7554/eLife.85786): in ``tests/nwbfilestest/neurosuite/pynapplenwb`` of its
+    source distribution 0.11.4. These are all ``units`` while the mouse was tracked, by
+    ``numpy.histogram(spikes, numpy.arange(671, 1200.5, 0.5))``; positions and directions are
+    means of the half second, those of directions as unit vectors.
+
+    Returns
+    -------
+    DataFrame of 1058 rows
+        By ``time``, when the half second begins, in s of the recording: ``x`` and ``y``,
+        horizontal position in cm (``x`` and ``z`` of the file, which names no unit, read as m);
+        ``direction`` of the head, ``ry`` of the file, in degrees; spikes of ``ca1_0`` to
+        ``ca1_7`` and of ``adn_0`` to ``adn_6``.
+
+    Examples
+    --------
+    >>> table = dshdp.datasets.spike_counts()
+    >>> places, directions = table.filter(like="ca1"), table.filter(like="adn")
+    >>> places.shape, directions.shape
+    ((1058, 8), (1058, 7))
+    """
+    return pd.read_csv(HERE / "spike_counts.csv", index_col="time")
