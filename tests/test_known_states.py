@@ -239,7 +239,7 @@ def test_known_states_are_part_of_a_model_and_survive_cloning():
         ({(2, 0): 1}, ValueError, "sequence must be a position, 0 to 1, received 2"),
         ({(0, 0, 0): 1}, ValueError, "a key must be a time or"),
         ({1: 3}, ValueError, r"known\[1\] must be one of the states 0 to 2, received 3"),
-        ({1: "a"}, ValueError, r"known\[1\] must be one of the states 0 to 2, received 'a'"),
+        ({1: "a"}, ValueError, r"known\[1\] must be one of the states 0 to 2, received 'a': give"),
         ({4: 1, (1, 0): 2}, ValueError, "was given as 1 by another key"),
     ],
 )

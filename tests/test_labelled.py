@@ -1,6 +1,7 @@
 """States whose path is data: ``pm.observe``, ``pm.do`` and ``observed=``."""
 
 import numpy as np
+import pandas as pd
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
@@ -183,6 +184,9 @@ def test_what_cannot_be_observed_is_refused():
         hmm = dshdp.DSHDP("hmm", n_states=3)
         with pytest.raises(ValueError, match="z: observed must have shape .T,. or .n_sequences"):
             dshdp.HiddenStates("z", hmm, observed=np.zeros((2, 2, 2), int))
+        for words in (["rest", "walk"], pd.Series([None, "rest"])):
+            with pytest.raises(TypeError, match="z: observed must be states, 0 to 2, .*codes = pd"):
+                dshdp.HiddenStates("z", hmm, observed=words)
         with pytest.raises(ValueError, match="z: give observed or known, not both"):
             dshdp.HiddenStates("z", hmm, length=2, observed=[0, 1], known={0: 1})
     with pytest.raises(ValueError, match="'z' has state 4, but its states are 0 to 2"):

@@ -139,6 +139,7 @@ def _known_array(name, known, n_states, size, lengths):
         if not _is_whole(state) or not 0 <= state < n_states:
             raise ValueError(
                 f"{where} must be one of the states 0 to {n_states - 1}, received {state!r}"
+                + (": give its position in the coordinate" if isinstance(state, str) else "")
             )
         at = time if len(key) == 1 else (n, time) if size else starts[n] + time
         if out[at] not in (UNKNOWN, state):
@@ -210,7 +211,16 @@ def _observed_arrays(name, observed, n_states, shape):
     """(path, None) where all of it is observed, else (None, known states, -1 elsewhere)."""
     if isinstance(observed, Variable):
         return observed, None
-    path = np.ma.masked_invalid(np.ma.asarray(observed, dtype="float64"))
+    try:
+        path = np.ma.masked_invalid(np.ma.asarray(observed, dtype="float64"))
+    except (TypeError, ValueError):
+        found = np.ma.asarray(observed).dtype
+        raise TypeError(
+            f"{name}: observed must be states, 0 to {n_states - 1}, and NaN where they are drawn; "
+            f"received an array of {found}. Of words: codes = pd.Categorical(words, "
+            "categories=names).codes, with names in the order of the coordinate of the states, and "
+            "known={t: k for t, k in enumerate(codes) if k >= 0} in the place of observed"
+        ) from None
     _check_path(f"{name}: observed", path, n_states, shape)
     if np.ma.is_masked(path):
         return None, path.filled(UNKNOWN).astype("int64")
