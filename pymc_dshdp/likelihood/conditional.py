@@ -178,14 +178,15 @@ class ConditionalMatch:
         blockers = {v for v in model.basic_RVs if v is not likelihood}
         parameters = declared_parameters(likelihood)
         moving = tuple(i for i, p in enumerate(parameters) if depends_on(p, rv, blockers))
-        name = f"parameter {moving} of {likelihood.name!r}"
+        positions = " and ".join(map(str, moving))
+        name = f"parameter{'s' * (len(moving) > 1)} {positions} of {likelihood.name!r}"
         self.conditional = next(
             (c for c in conditionals() if has_op(likelihood, c.likelihood) and c.moving == moving),
             None,
         )
         if self.conditional is None:
             raise NotConditional(
-                f"no conditional is known for a variable that is in {name}, "
+                f"no conditional is known for a variable in {name}, "
                 f"a {likelihood.owner.op.name or likelihood.owner.op}"
             )
         if likelihood in model.free_RVs and model.rvs_to_transforms[likelihood] is not None:

@@ -168,6 +168,10 @@ def unknown(z):
     pm.Logistic("y", 0.0, theta[z], observed=NUMBERS[:, 0])
 
 
+def both_parameters(z):
+    pm.Gamma("y", mu=pm.HalfNormal("theta", shape=L)[z], sigma=2.0, observed=NUMBERS[:, 0] ** 2)
+
+
 def neighbours(z):
     theta = pm.LogNormal("theta", shape=L)
     pm.Normal("y", 1.0, (theta / theta.sum())[z], observed=NUMBERS[:, 0])
@@ -189,7 +193,8 @@ def tied(z):
 LEFT = {
     ordered: "the order of 'theta' ties the states together",
     potential: "'y' and 'more' both depend on 'theta'",
-    unknown: "no conditional is known",
+    unknown: "no conditional is known for a variable in parameter 1 of 'y', a ",
+    both_parameters: "no conditional is known for a variable in parameters 0 and 1 of 'y', a gamma",
     neighbours: "may depend on several of 'theta'",
     lagged: "the times of 'y' are not those of 'z'",
     time_varying: "varies other than with 'z'",
