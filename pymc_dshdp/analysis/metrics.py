@@ -31,9 +31,10 @@ def _labels(name, given):
     except TypeError:  # a DataTree or Dataset
         labels = np.array(None)
     if not np.issubdtype(labels.dtype, np.integer):
+        way = ": of whole numbers (idxmax) give .astype(int)" if labels.dtype.kind == "f" else ""
         raise TypeError(
             f"{name} must be an array of integer labels, as idata.posterior['z'] is; received "
-            f"{type(given).__name__} of dtype {labels.dtype}"
+            f"{type(given).__name__} of dtype {labels.dtype}{way}"
         )
     return labels
 
