@@ -35,6 +35,8 @@ CONJUGATE = {
     "poisson": ["rate_log__"],
     "poisson_exponential": ["rate_log__"],
     "poisson_broadcast": ["rate_log__"],
+    "poisson_exposure": ["rate_log__"],
+    "poisson_offset": ["rate_log__"],
     "normal_mean": ["mean"],
     "normal_mean_scale": ["mean"],
     "normal_variance": ["mean", "variance_log__"],

@@ -208,6 +208,7 @@ def test_sampling_recovers_the_segments(model):
 
 COLLAPSED = {
     "poisson_exponential": {"rate_log__"},
+    "poisson_exposure": {"rate_log__"},
     "normal_mean_scale": {"mean"},
     "normal_variance": {"mean"},
     "normal_both": {"mean", "variance_log__"},

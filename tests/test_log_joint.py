@@ -57,6 +57,14 @@ def poisson(point):
     )
 
 
+def poisson_exposure(point):
+    hours = families.HOURS[:, None] / np.array([1.0, 7.0])
+    density = lambda i, x: stats.poisson.logpmf(  # noqa: E731
+        families.EXPOSED.T.ravel()[i], x * hours.T.ravel()[i]
+    )
+    return columns(np.arange(2 * T).reshape(2, T).T, density, stats.gamma(1.5, scale=2.0))
+
+
 def normal_mean(point):
     prior = stats.norm(point["centre"], 2.0)
     return sum(
@@ -190,6 +198,7 @@ def known_mean(point):
 
 CASES = {
     "poisson": (families.poisson, poisson),
+    "poisson exposure": (families.poisson_exposure, poisson_exposure),
     "normal mean": (families.normal_mean, normal_mean),
     "normal variance": (known_mean_model, known_mean),
     "normal inverse gamma": (families.normal_both, normal_both),

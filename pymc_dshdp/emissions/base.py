@@ -79,6 +79,20 @@ class Family:
 
     # -- likelihood -------------------------------------------------------------------------
 
+    def parameters_of(self, likelihood):
+        """Graphs of a likelihood's parameters: those of its op, then what else is read of them.
+
+        Parameters
+        ----------
+        likelihood : TensorVariable
+
+        Returns
+        -------
+        list of TensorVariable
+            Positions in ``parameters`` and ``data_parameters`` are those of this list.
+        """
+        return declared_parameters(likelihood)
+
     def in_support(self, y, data_parameters, shapes):
         """Say which observations are possible.
 

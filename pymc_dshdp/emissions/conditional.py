@@ -8,6 +8,8 @@ prior can stand before it, and the element is drawn by slice sampling; see
 
 import numpy as np
 
+from pymc_dshdp.graph.walks import declared_parameters
+
 __all__ = ["Conditional", "conditionals", "register_conditional"]
 
 _conditionals: list["Conditional"] = []
@@ -24,7 +26,7 @@ class Conditional:
     likelihood : type
         Op of the likelihood.
     moving : tuple of int
-        Positions of the op's parameters that depend on the variable drawn, no more and no fewer.
+        Positions of the parameters that depend on the variable drawn, no more and no fewer.
     data_parameters : tuple of int
         Positions of parameters that belong to the data.
     by_time : bool
@@ -38,6 +40,10 @@ class Conditional:
     by_time = False
     core_time = 0
     requirement = "must be finite"
+
+    def parameters_of(self, likelihood):
+        """Graphs of a likelihood's parameters, as in ``emissions.base.Family``."""
+        return declared_parameters(likelihood)
 
     def in_support(self, y, data_parameters, shapes):
         """Say which observations are possible, as in ``emissions.base.Family``."""

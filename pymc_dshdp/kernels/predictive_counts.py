@@ -87,6 +87,62 @@ def _poisson_rate_log_density(data, slots, totals, t, k):
 implement(PoissonRate, _poisson_rate_log_density, _poisson_rate_change)
 
 
+class ExposedRate(NamedTuple):
+    """y_c ~ Poisson(e_c r_kc), exposures e known, r_kc ~ Gamma(a, b): negative binomial.
+
+    Given a sum S of counts and E of exposures, a' = a + S and b' = b + E,
+    log p(y) = log Gamma(a' + y) / Gamma(a') - a' log(1 + e / b') - y log(b' + e)
+    + y log e - log y!.
+
+    Attributes
+    ----------
+    data : ndarray of shape (T, C, 2)
+        Counts and exposures.
+    slots : ndarray of shape (L + 1, C, 4)
+        a, S, b and E.
+    totals : ndarray of shape (L + 1, 1)
+        The number of time points: where it is 0, E is.
+    """
+
+    data: np.ndarray
+    slots: np.ndarray
+    totals: np.ndarray
+
+
+def exposed_rate(data, shape, rate):
+    """Build ``ExposedRate`` with nothing included; parameters of shape (L + 1, C)."""
+    slots, C = rate.shape
+    emission = ExposedRate(data, np.zeros((slots, C, 4)), np.zeros((slots, 1)))
+    emission.slots[:, :, 0] = shape
+    emission.slots[:, :, 2] = rate
+    return emission
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _exposed_rate_change(emission, t, k, change):
+    data, slots, totals = emission.data, emission.slots, emission.totals
+    totals[k, VISITS] += change
+    for c in range(data.shape[1]):
+        slots[k, c, SUM] += change * data[t, c, 0]
+        slots[k, c, 3] += change * data[t, c, 1]
+        if totals[k, VISITS] == 0.0:
+            slots[k, c, 3] = 0.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _exposed_rate_log_density(data, slots, totals, t, k):
+    log_density = 0.0
+    for c in range(data.shape[1]):
+        y, exposure = data[t, c, 0], data[t, c, 1]
+        a, b = slots[k, c, PRIOR] + slots[k, c, SUM], slots[k, c, 2] + slots[k, c, 3]
+        log_density += _log_rise(a, y) - a * math.log1p(exposure / b)
+        log_density -= y * math.log(b + exposure)
+    return log_density
+
+
+implement(ExposedRate, _exposed_rate_log_density, _exposed_rate_change)
+
+
 class Proportions(NamedTuple):
     """Counts y_c of V categories, probabilities p_kc ~ Dir(a): Dirichlet-multinomial.
 

@@ -184,7 +184,9 @@ class ConditionalMatch:
             (c for c in conditionals() if has_op(likelihood, c.likelihood) and c.moving == moving),
             None,
         )
-        if self.conditional is None:
+        if self.conditional is not None:
+            parameters = self.conditional.parameters_of(likelihood)
+        else:
             raise NotConditional(
                 f"no conditional is known for a variable in {name}, "
                 f"a {likelihood.owner.op.name or likelihood.owner.op}"

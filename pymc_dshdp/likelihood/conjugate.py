@@ -15,7 +15,7 @@ from pymc_dshdp.graph.path import n_states_of, observed_path
 from pymc_dshdp.graph.pointwise import depends_on, indexed_variable
 from pymc_dshdp.graph.readers import in_values, point_function
 from pymc_dshdp.graph.terms import densities
-from pymc_dshdp.graph.walks import concrete_shape, declared_parameters, has_op
+from pymc_dshdp.graph.walks import concrete_shape, has_op
 from pymc_dshdp.likelihood.completed import completed
 from pymc_dshdp.likelihood.families import Likelihood
 
@@ -160,7 +160,7 @@ class Match:
         self.likelihood, self.z, self.family = likelihood, z, family
         self.source = None if whole is None else whole.joined
         self.terms = {likelihood} if whole is None else set(whole.parts)
-        parameters = declared_parameters(likelihood)
+        parameters = family.parameters_of(likelihood)
         found = [_located(family, p, parameters[p.position], z) for p in family.parameters]
         self.variables = [theta for theta, _ in found]
         self.orders = [order for _, order in found]

@@ -12,7 +12,7 @@ from pytensor.tensor.random.op import RNGConsumerOp
 from pymc_dshdp.emissions.base import families
 from pymc_dshdp.graph.pointwise import at_states, is_pointwise
 from pymc_dshdp.graph.readers import in_values, point_function
-from pymc_dshdp.graph.walks import concrete_shape, declared_parameters, evaluate, has_op
+from pymc_dshdp.graph.walks import concrete_shape, evaluate, has_op
 
 __all__ = ["Likelihood", "TableTerm", "table_term"]
 
@@ -44,7 +44,7 @@ class Likelihood:
     batch_ndim : int
         Axes before the core ones: those of z, then ``trail``.
     parameters : list of TensorVariable
-        Of the likelihood's op, as declared.
+        As the family takes them.
     core_ndims : list of int
     shapes : list of tuple
         Static core shapes of the parameters.
@@ -54,10 +54,10 @@ class Likelihood:
         op = rv.owner.op
         self.name, self.family, self.n_states = rv.name, family, n_states
         self._model, self._z = model, z
-        self.parameters = declared_parameters(rv)
+        self.parameters = family.parameters_of(rv)
         self.core_ndims = [
             n if i in family.data_parameters else n - family.core_time
-            for i, n in enumerate(op.ndims_params)
+            for i, n in enumerate(_core_ndims(op, self.parameters))
         ]
         self.shapes = [
             p.type.shape[p.type.ndim - n :]
@@ -97,7 +97,9 @@ class Likelihood:
         if concrete_shape(rv)[:n] != concrete_shape(z):
             return False
         blockers = set(model.basic_RVs)
-        for i, (p, core) in enumerate(zip(declared_parameters(rv), op.ndims_params, strict=True)):
+        parameters = family.parameters_of(rv)
+        cores = _core_ndims(op, parameters)
+        for i, (p, core) in enumerate(zip(parameters, cores, strict=True)):
             if i in family.data_parameters:
                 if any(a.owner is not None and _is_random(a) for a in ancestors([p])):
                     return False
@@ -168,6 +170,11 @@ class Likelihood:
         full = np.empty((*self._full, *core))
         full[...] = array
         return full.reshape(self.n_states, self.C, *core)
+
+
+def _core_ndims(op, parameters):
+    """Core dimensions of an op's parameters, and of what a family reads of them besides: none."""
+    return (*op.ndims_params, *(0,) * (len(parameters) - len(op.ndims_params)))
 
 
 def _is_random(node):

@@ -3,7 +3,17 @@
 import numpy as np
 import pymc as pm
 
-from emissions.family_models import COUNTS, NUMBERS, SUCCESSES, TIMES, TRIALS, L, T
+from emissions.family_models import (
+    COUNTS,
+    EXPOSED,
+    HOURS,
+    NUMBERS,
+    SUCCESSES,
+    TIMES,
+    TRIALS,
+    L,
+    T,
+)
 
 X = np.linspace(-1.0, 1.0, T)
 
@@ -74,6 +84,13 @@ def lognormal_rate(z):
 def log_link(z):
     theta = pm.Normal("theta", 1.0, 1.0, shape=L)
     pm.Poisson("y", pm.math.exp(theta[z])[:, None] * np.array([1.0, 2.0]), observed=COUNTS)
+
+
+def log_link_exposure(z):
+    theta = pm.Normal("theta", 1.0, 1.0, shape=L)
+    shared = pm.Normal("shared")
+    rate = pm.math.exp(theta[z] + shared + np.log(HOURS))
+    pm.Poisson("y", rate, observed=EXPOSED[:, 0])
 
 
 def half_normal_rate(z):
@@ -167,6 +184,7 @@ CONDITIONALS = [
     half_normal_mean,
     lognormal_rate,
     log_link,
+    log_link_exposure,
     half_normal_rate,
     logit_normal_probability,
     logits,

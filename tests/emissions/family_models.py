@@ -20,6 +20,8 @@ CATEGORIES = rng.integers(4, size=T)
 MULTINOMIAL = rng.multinomial(6, [0.1, 0.4, 0.3, 0.2], T)
 SUCCESSES = rng.integers(2, size=(T, 2))
 TRIALS = rng.binomial(5, 0.3, (T, 2))
+HOURS = np.where(np.arange(T) == 3, 0.0, np.linspace(0.3, 40.0, T))
+EXPOSED = COUNTS * (HOURS > 0.0)[:, None]
 
 
 def hidden(layout=None):
@@ -41,6 +43,18 @@ def poisson_exponential(z):
 def poisson_broadcast(z):
     rate = pm.Gamma("rate", 1.5, 0.5, shape=L)
     pm.Poisson("y", rate[z][:, None], observed=COUNTS)
+
+
+def poisson_exposure(z):
+    """Counts in known times of observation, at one of which nobody looked."""
+    rate = pm.Gamma("rate", 1.5, 0.5, shape=(L, 2))
+    pm.Poisson("y", rate[z] * HOURS[:, None] / np.array([1.0, 7.0]), observed=EXPOSED)
+
+
+def poisson_offset(z):
+    rate = pm.Exponential("rate", 0.3, shape=L)
+    offset = np.log(0.5 + HOURS)
+    pm.Poisson("y", pm.math.exp(pm.math.log(rate)[z] + offset), observed=COUNTS[:, 0])
 
 
 def normal_mean(z):
@@ -135,6 +149,8 @@ FAMILIES = [
     poisson,
     poisson_exponential,
     poisson_broadcast,
+    poisson_exposure,
+    poisson_offset,
     normal_mean,
     normal_mean_scale,
     normal_variance,

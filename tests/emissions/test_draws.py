@@ -32,6 +32,8 @@ from emissions.family_models import (
     poisson,
     poisson_broadcast,
     poisson_exponential,
+    poisson_exposure,
+    poisson_offset,
 )
 from pymc_dshdp.likelihood.conjugate import ConjugateTerm, find_conjugate
 
@@ -76,6 +78,8 @@ SCALARS = [
     (poisson, "rate"),
     (poisson_exponential, "rate"),
     (poisson_broadcast, "rate"),
+    (poisson_exposure, "rate"),
+    (poisson_offset, "rate"),
     (normal_mean, "mean"),
     (normal_mean_scale, "mean"),
     (normal_variance, "mean"),

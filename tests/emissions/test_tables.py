@@ -146,7 +146,7 @@ def test_tables_of_parameters_that_are_not_conjugate(declare):
 
 
 def covariate(z):
-    pm.Poisson("y", pm.Gamma("rate", 1.0, 1.0, shape=L)[z] * np.arange(T), observed=COUNTS[:, 0])
+    pm.Poisson("y", pm.Gamma("rate", 1.0, 1.0, shape=L)[z] + np.arange(T), observed=COUNTS[:, 0])
 
 
 def random_walk(z):

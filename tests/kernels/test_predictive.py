@@ -47,6 +47,12 @@ def poisson_evidence(y, a, b):
     return (gammaln(a + total) - gammaln(a) + a * np.log(b) - (a + total) * np.log(b + n)).sum()
 
 
+def exposed_evidence(y, a, b):
+    total, exposure = np.moveaxis(y.sum(axis=0), -1, 0)
+    out = gammaln(a + total) - gammaln(a) + a * np.log(b) - (a + total) * np.log(b + exposure)
+    return out.sum()
+
+
 def proportions_evidence(y, a):
     total = y.sum(axis=0)
     out = (gammaln(a + total) - gammaln(a)).sum()
@@ -140,6 +146,11 @@ def case(name, rng):
         made = [parameters(rng, C) for _ in range(2)]
         y = rng.poisson(rng.choice([0.5, 9.0, 60.0], size=(T, C))).astype("float64")
         return counts.poisson_rate, y, made, poisson_evidence
+    if name == "exposure":
+        made = [parameters(rng, C) for _ in range(2)]
+        exposure = rng.choice([0.0, 0.01, 1.0, 300.0], size=(T, C))
+        y = np.stack([rng.poisson(5.0 * exposure), exposure], axis=-1)
+        return counts.exposed_rate, y, made, exposed_evidence
     if name == "no counts":  # rates near 0
         made = [parameters(rng, C) * 1e-6, parameters(rng, C)]
         return counts.poisson_rate, np.zeros((T, C)), made, poisson_evidence
@@ -159,6 +170,7 @@ NAMES = [
     "vector mean",
     "exponential",
     "poisson",
+    "exposure",
     "no counts",
     "proportions",
     "categories",

@@ -188,7 +188,7 @@ def start(prior, L, lengths, weights, groups=None, pinned=(), states=(0,) * T):
     known[list(pinned)] = True
     family = PoissonGamma()
     full = [np.full((L, 1), A), np.full((L, 1), B)]
-    marginals = Marginals(family, family.prepare(Y, [], []), full, [])
+    marginals = Marginals(family, family.prepare(Y, [np.ones(Y.shape)], []), full, [])
     even = np.log(np.full(L, 1.0 / L))
     path = Path(states, first, index, known, counts, even, np.ones(L, bool))
     each = {"sticks": 1.0, "static": np.nan, "dynamic": np.nan}.get(weights, GAMMA / L)
@@ -307,7 +307,7 @@ def configuration(path, y, L):
     path_counts(path, np.array([len(path)]), NO_INDEX, counts)
     family = PoissonGamma()
     full = [np.full((L, 1), A), np.full((L, 1), B)]
-    marginals = Marginals(family, family.prepare(y[:, None], [], []), full, [])
+    marginals = Marginals(family, family.prepare(y[:, None], [np.ones((len(y), 1))], []), full, [])
     first, even = np.arange(len(path)) == 0, np.log(np.full(L, 1.0 / L))
     none = np.zeros(L, bool)
     begun = Path(path.copy(), first, NO_INDEX, none, counts, even, np.ones(L, bool))

@@ -146,6 +146,8 @@ BESIDE = [
     Combination("ds", "weak-limit", "ffbs", "regression", "one"),
     Combination("fixed", "given", "ffbs", "logistic", "one"),
     Combination("ds", "weak-limit", "direct-kept", "logistic", "one"),
+    Combination("fixed", "given", "ffbs", "exposure", "ragged"),
+    Combination("ds", "weak-limit", "direct-collapsed", "exposure", "one"),
     Combination("fixed", "given", "ffbs", "student", "ragged"),
     Combination("fixed", "given", "ffbs", "weibull", "ragged"),
     Combination("ds", "static-mixture", "ffbs", "poisson", "one"),
@@ -166,8 +168,8 @@ BESIDE = [
 ]
 """The paper's model, whose prior of (phi, eta) lies on the midpoints of a grid; single trials;
 the normal-inverse-gamma prior, and a variance alone; parameters that are slice-sampled, and
-regressions, linear and logistic; mixtures of finite mixtures with a static concentration; groups of
-sequences; self-persistence that follows a covariate."""
+regressions, linear and logistic; counts in known times of observation; mixtures of finite mixtures
+with a static concentration; groups of sequences; self-persistence that follows a covariate."""
 
 EVERY = COVERING + BESIDE
 
@@ -185,6 +187,7 @@ SUBSET = [
     Combination("fixed", "given", "ffbs", "bernoulli", "one"),
     Combination("fixed", "given", "ffbs", "normal-scale", "one"),
     Combination("fixed", "given", "ffbs", "logistic", "one"),
+    Combination("fixed", "given", "ffbs", "exposure", "ragged"),
     Combination("fixed", "given", "direct-collapsed", "autoregression", "ragged"),
     Combination("ds", "finite-mixture", "ffbs", "poisson", "ragged"),
     Combination("ds", "weak-limit", "ffbs", "poisson", "ragged", covariates=True),

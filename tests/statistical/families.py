@@ -561,6 +561,23 @@ class Autoregression:
         return density
 
 
+class Exposure(Poisson):
+    """Counts in times of observation that are known and differ."""
+
+    def times(n):
+        return 0.4 + (np.arange(n) % 3)[:, None]
+
+    def likelihood(z, y, rate):
+        pm.Poisson("y", rate[z] * Exposure.times(len(y)), observed=y)
+
+    def simulate(rng, lengths, rate):
+        return rng.poisson(rate * Exposure.times(rate.shape[1]))
+
+    def log_density(lengths, y, rate):
+        mean = rate * Exposure.times(rate.shape[1])
+        return stats.poisson.logpmf(y, mean).sum(axis=-1)
+
+
 class Laplace:
     """No family of the package: its table comes from the log-density graph, theta from PyMC."""
 
@@ -579,6 +596,7 @@ class Laplace:
 
 FAMILIES = {
     "poisson": Poisson,
+    "exposure": Exposure,
     "normal-mean": NormalMean,
     "normal-variance": NormalVariance,
     "normal-joint": NormalJoint,

@@ -522,8 +522,15 @@ MUTATIONS = {
     "visit-too-many": Mutation(
         "a visit too many added to the Gamma rate of a Poisson rate",
         "emissions/poisson.py",
-        (("+ total) - np.log(rate + visits)", "+ total) - np.log(rate + visits + 1.0)"),),
+        (("+ total) - np.log(rate + exposure)", "+ total) - np.log(rate + exposure + 1.0)"),),
         f"{STEPS} sticky/weak-limit/direct-collapsed/poisson/one",
+    ),
+    "exposures-as-visits": Mutation(
+        "rates given how often a state was visited instead of how long it was watched",
+        "emissions/poisson.py",
+        (("        if exposures is not None:\n"
+          "            return sums, state_sums(z, exposures, n_states)[1]\n", ""),),
+        f"{STEPS} fixed/given/ffbs/exposure/ragged",
     ),
     "split-forgets-empties": Mutation(
         "a split without the number of empty states among which it chose",

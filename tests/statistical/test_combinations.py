@@ -42,6 +42,7 @@ def test_selections_have_every_prior_sampler_and_layout(chosen):
             assert {c[i] for c in chosen} - {"static-mixture"} == set(levels)
     assert {c.family for c in SUBSET} == set(FAMILIES) - {"laplace"} | {
         "bernoulli",
+        "exposure",
         "logistic",
         "normal-scale",
     }
