@@ -525,11 +525,10 @@ MUTATIONS = {
         (("+ total) - np.log(rate + exposure)", "+ total) - np.log(rate + exposure + 1.0)"),),
         f"{STEPS} sticky/weak-limit/direct-collapsed/poisson/one",
     ),
-    "exposures-as-visits": Mutation(
-        "rates given how often a state was visited instead of how long it was watched",
+    "exposure-out-of-the-table": Mutation(
+        "the states of counts drawn as if all had been watched as long",
         "emissions/poisson.py",
-        (("        if exposures is not None:\n"
-          "            return sums, state_sums(z, exposures, n_states)[1]\n", ""),),
+        (("rate.sum(axis=1) if exposures is None else exposures @ rate.T", "rate.sum(axis=1)"),),
         f"{STEPS} fixed/given/ffbs/exposure/ragged",
     ),
     "split-forgets-empties": Mutation(
