@@ -380,6 +380,47 @@ def test_densities_where_more_was_observed(layout, quick):
     np.testing.assert_allclose(ax.lines[-1].get_ydata(), total, rtol=1e-9)
 
 
+@pytest.fixture(scope="module")
+def channels():
+    """A model of two columns that are correlated in each state, and its result with replicates."""
+    L, y = 4, np.random.default_rng(2).normal(np.stack([TRUTH * 4.0, -TRUTH], axis=1))
+    sd = np.array([1.0, 2.0])
+    covariance = np.outer(sd, sd) * np.array([[1.0, 0.8], [0.8, 1.0]])
+    coords = {"state": np.arange(L), "channel": ["left", "right"], "hour": np.arange(60)}
+    with pm.Model(coords=coords) as model:
+        z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", dims="state"), dims="hour")
+        mu = pm.Normal("mu", 0.0, 5.0, dims=("state", "channel"))
+        pm.MvNormal("y", mu[z], covariance, observed=y, dims=("hour", "channel"))
+        raw = pm.sample(
+            tune=20, draws=30, chains=2, cores=1, random_seed=1, progressbar=False,
+            compute_convergence_checks=False,
+        )  # fmt: skip
+        made = pm.sample_posterior_predictive(raw, random_seed=1, progressbar=False)
+    replicates = group(made, "posterior_predictive")
+    return model, dshdp.align(with_groups(raw, {"posterior_predictive": replicates})), sd, y
+
+
+@pytest.mark.parametrize("position, label", [(0, "left"), (1, "right")])
+def test_one_channel_of_several(channels, position, label):
+    """Fails if a density is conditional on the other channel, or the columns are taken twice."""
+    model, aligned, sd, y = channels
+    ax = dshdp.plot_densities(aligned, model=model, channel=label)
+    posterior, total = group(aligned, "posterior"), 0.0
+    for k in range(4):
+        share = (posterior["z"] == k).mean("hour").values[..., None]
+        mean = posterior["mu"].sel(state=k, channel=label).values[..., None]
+        grid = ax.lines[-1].get_xdata()
+        density = scipy.stats.norm(mean, sd[position]).pdf(grid)
+        total = total + (share * density).mean(axis=(0, 1))
+    np.testing.assert_allclose(ax.lines[-1].get_ydata(), total, rtol=1e-6)
+    assert ax.get_xlabel() == f"y, {label}"
+    ax = dshdp.plot_fit(aligned, channel=label)
+    replicates = group(aligned, "posterior_predictive")["y"].sel(channel=label)
+    np.testing.assert_allclose(ax.lines[0].get_ydata(), replicates.mean(("chain", "draw")))
+    np.testing.assert_array_equal(ax.lines[1].get_ydata(), y[:, position])
+    assert ax.get_ylabel() == f"y, {label}"
+
+
 def test_fitted_values_over_the_series(fitted):
     _, aligned = fitted
     ax = dshdp.plot_fit(aligned, prob=0.9)
@@ -398,8 +439,11 @@ def test_what_a_fit_is_not_drawn_of(idata, many):
     two = xr.Dataset({"y": (("time", "part"), np.stack([DATA, DATA], axis=1))})
     several = with_groups(idata, {"observed_data": two})
     for plot in (dshdp.plot_fit, dshdp.plot_densities):
-        with pytest.raises(ValueError, match=r"'y' has 2 series"):
-            plot(several)
+        for channel in (None, 2, "left"):
+            with pytest.raises(ValueError, match=f"channel must be one of 0, 1; .* {channel!r}"):
+                plot(several, channel=channel)
+        with pytest.raises(ValueError, match="'y' is one series, received channel=0"):
+            plot(idata, channel=0)
 
 
 def test_distances_of_chains():

@@ -109,7 +109,7 @@ class PosteriorDraws:
         graphs = [g for _, g in terms]
         self._transitions, self._which = TransitionReader(model, prior), prior.states.index(z)
         graphs += self._transitions.graphs
-        self.point = point_builder(model, z, graphs, posterior, start)
+        self.point = point_builder(model, z, graphs, posterior, start, missing)
 
     def __iter__(self):
         """Yield ((chain, draw), blocks of ``Sequences``), by position.
@@ -240,10 +240,15 @@ def _refuse_latent(model, z, missing):
             )
 
 
-def point_builder(model, z, graphs, posterior, start):
-    """``f(chain, draw) -> point`` with the value variables of graphs."""
+def point_builder(model, z, graphs, posterior, start, missing=()):
+    """``f(chain, draw) -> point`` with the value variables of graphs.
+
+    ``missing`` observations, which the graphs are taken without, stay as they are at ``start``.
+    """
     used = set(ancestors(graphs))
-    needed = [rv for rv in model.free_RVs if rv is not z and model.rvs_to_values[rv] in used]
+    behind = [rv for rv in model.free_RVs if rv is not z and model.rvs_to_values[rv] in used]
+    needed = [rv for rv in behind if rv not in missing]
+    summed_out = {model.rvs_to_values[rv].name for rv in behind if rv in missing}
     forward = {}
     for rv in needed:  # grows by what the bounds of a transform depend on
         if rv.name not in posterior:
@@ -277,6 +282,7 @@ def point_builder(model, z, graphs, posterior, start):
             start,
             *(np.asarray(a[chain, draw], rv.dtype) for a, rv in zip(stored, needed, strict=True)),
         )
-        return {value.name: np.asarray(x) for value, x in zip(values, out, strict=True)}
+        new = {value.name: np.asarray(x) for value, x in zip(values, out, strict=True)}
+        return {name: start[name] for name in summed_out} | new
 
     return to_point

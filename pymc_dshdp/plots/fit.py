@@ -45,6 +45,7 @@ def plot_densities(
     data: str | None = None,
     *,
     model: pm.Model | None = None,
+    channel: Any = None,
     states: str | None = None,
     prob: float | None = None,
     ax: Axes | None = None,
@@ -60,9 +61,12 @@ def plot_densities(
     idata : arviz.InferenceData or xarray.DataTree
         Result of ``pm.sample``; it is aligned first unless ``align`` has been.
     data : str, optional
-        A variable of ``observed_data``: one series. Default: the only one that has the shape of z.
+        A variable of ``observed_data``. Default: the only one that has the shape of z.
     model : pymc.Model, optional
         The model of the posterior. Default: that of the context.
+    channel : optional
+        Which of several series the data are: a label of their last coordinate, or a position where
+        that has none. The others are taken as missing, so that the densities are marginal.
     states : str, optional
         The hidden-state variable, where there are several.
     prob : float, optional
@@ -76,8 +80,8 @@ def plot_densities(
     Raises
     ------
     ValueError
-        If the data cannot be found or are several series, or if their density depends on more than
-        the states and the parameters, such as covariates.
+        If the data cannot be found, are several series of which none was named, or if their density
+        depends on more than the states and the parameters, such as covariates.
 
     Examples
     --------
@@ -86,17 +90,19 @@ def plot_densities(
     _, levels = central_levels(prob)
     drawn = aligned_states(idata, states)
     hidden = drawn.hidden
-    name, values, _ = data_of(drawn.idata, hidden, data)
-    if values.ndim > 1:
-        raise ValueError(
-            f"{name!r} has {values.shape[1]} series; the density of an observation is drawn of one"
-        )
+    name, values, columns = data_of(drawn.idata, hidden, data)
+    series, values, label = _one_series(name, values, columns, channel)
     seen = values[np.isfinite(values)]
     grid, edges, discrete = _grid(group(drawn.idata, "observed_data").get(name), seen)
     thin = max(1, hidden.z.shape[0] * hidden.z.shape[1] // DRAWS)
     batch = len(hidden.dims) - 1
     at = (1,) * batch + (len(grid),)
-    other = {name: grid.reshape(at)} | _without_others(model, hidden, name, at)
+    other = _without_others(model, hidden, name, at)
+    if series is None:
+        other[name] = grid.reshape(at)
+    else:
+        other[name] = np.ma.masked_all((*at, len(columns)), dtype=grid.dtype)
+        other[name][..., series] = grid.reshape(at)
     lengths = None if batch else [len(grid)]
     draws = PosteriorDraws(drawn.idata, model, other, lengths, states=hidden.name, thin=thin)
     paths = hidden.z[:, ::thin].values.reshape(np.prod(draws.draws_shape), -1)
@@ -117,10 +123,26 @@ def plot_densities(
         ax.plot(grid, found[:, :, k].mean(axis=0), color=colours[k], lw=1.5, **marker)
     ax.plot(grid, found.sum(axis=2).mean(axis=0), color="black", lw=1.0, ls="--")
     unit = "probability" if discrete else "density"
-    ax.set(xlabel=name, ylabel=f"{unit} (dashed: all states)", xlim=(edges[0], edges[-1]))
+    ax.set(xlabel=label, ylabel=f"{unit} (dashed: all states)", xlim=(edges[0], edges[-1]))
     ax.spines[["top", "right"]].set_visible(False)
     legend_of_states(ax, drawn)
     return ax
+
+
+def _one_series(name, values, columns, channel):
+    """(position or None, values, name) of the series of data (T,) or (T, C) to draw."""
+    if values.ndim == 1:
+        if channel is not None:
+            raise ValueError(f"{name!r} is one series, received channel={channel!r}")
+        return None, values, name
+    found = [i for i, label in enumerate(columns) if label == channel]
+    if len(found) != 1:
+        named = ", ".join(map(repr, np.asarray(columns).tolist()))
+        raise ValueError(
+            f"{name!r} has {values.shape[1]} series, of which one is drawn: channel must be one of "
+            f"{named}; received {channel!r}"
+        )
+    return found[0], values[:, found[0]], f"{name}, {channel}"
 
 
 def _without_others(model, hidden, name, at):
@@ -151,6 +173,7 @@ def plot_fit(
     idata: Result,
     data: str | None = None,
     *,
+    channel: Any = None,
     states: str | None = None,
     sequence: int = 0,
     prob: float | None = None,
@@ -167,7 +190,10 @@ def plot_fit(
     idata : arviz.InferenceData or xarray.DataTree
         Result of ``pm.sample``, with the group ``posterior_predictive``.
     data : str, optional
-        A variable of ``observed_data``: one series. Default: the only one that has the shape of z.
+        A variable of ``observed_data``. Default: the only one that has the shape of z.
+    channel : optional
+        Which of several series the data are: a label of their last coordinate, or a position where
+        that has none.
     states : str, optional
         The hidden-state variable, where there are several.
     sequence : int
@@ -183,7 +209,7 @@ def plot_fit(
     Raises
     ------
     ValueError
-        If there are no replicates, or the data are several series.
+        If there are no replicates, or the data are several series of which none was named.
 
     Examples
     --------
@@ -193,9 +219,8 @@ def plot_fit(
     """
     share, levels = central_levels(prob)
     hidden = find_hidden(idata, states)
-    name, values, _ = data_of(idata, hidden, data)
-    if values.ndim > 1:
-        raise ValueError(f"{name!r} has {values.shape[1]} series; fitted values are drawn of one")
+    name, values, columns = data_of(idata, hidden, data)
+    series, values, shown_as = _one_series(name, values, columns, channel)
     predicted = group(idata, "posterior_predictive") if "posterior_predictive" in idata else {}
     if name not in predicted:
         raise ValueError(
@@ -203,7 +228,9 @@ def plot_fit(
             "pm.sample_posterior_predictive(idata, model=model, extend_inferencedata=True)"
         )
     at = sequence_of(hidden, sequence)
-    replicates = predicted[name].values.reshape(-1, len(values))[:, at]
+    replicates = predicted[name].values
+    replicates = replicates if series is None else replicates[..., series]
+    replicates = replicates.reshape(-1, len(values))[:, at]
     times, label = times_of(hidden, at)
     ax = axes(ax)
     low, high = np.quantile(replicates, levels, axis=0)
@@ -212,7 +239,7 @@ def plot_fit(
     ax.plot(times, replicates.mean(axis=0), color=COLOURS[0], lw=1.5, label="their mean")
     ax.plot(times, values[at], ".", color="0.3", ms=3, label="observed")
     date_axis(ax.xaxis, times)
-    ax.set(xlabel=label, ylabel=name, xlim=(times[0], times[-1]))
+    ax.set(xlabel=label, ylabel=shown_as, xlim=(times[0], times[-1]))
     ax.spines[["top", "right"]].set_visible(False)
     ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
     return ax

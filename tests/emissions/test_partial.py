@@ -6,7 +6,7 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
-from models import sample
+from models import posterior_of, sample
 from reference import assert_distribution, assert_frequencies
 from scipy import stats
 
@@ -99,6 +99,21 @@ def test_states_follow_the_enumerated_posterior_and_cells_their_conditional():
         assert np.corrcoef(whole[:, 5], whole[:, 6])[0, 1] == pytest.approx(
             S[0, 1] / np.sqrt(S[0, 0] * S[1, 1]), abs=4.5 / np.sqrt(len(whole))
         )
+
+
+def test_other_data_have_the_marginal_density():
+    """Of a model of complete rows; fails if missing cells are asked of the result."""
+    model = normal_model(np.nan_to_num(DATA))
+    result = posterior_of(model, draws=3)
+    found = dshdp.held_out_log_likelihood(result, model=model, observed={"y": MASKED})
+    posterior = result["posterior"]
+    for draw in range(3):
+        start, rows = (posterior[f"hmm_{n}"].values[0, draw] for n in ("pi_init", "pi_bar"))
+        weight = start * [np.exp(marginal(DATA[0], k)) for k in range(2)]
+        for y in DATA[1:]:
+            moved = weight @ (0.5 * np.eye(2) + 0.5 * rows)
+            weight = moved * [np.exp(marginal(y, k)) for k in range(2)]
+        assert found["log_likelihood"].values[0, draw] == pytest.approx(np.log(weight.sum()))
 
 
 def test_other_forms_stay_with_pymc():
