@@ -10,6 +10,7 @@ import pymc_dshdp as dshdp
 from pymc_dshdp.steps import pilots
 from pymc_dshdp.steps.pilots import (
     EACH,
+    FRESH,
     PATIENCE,
     Plan,
     best_of_pilots,
@@ -65,13 +66,16 @@ def test_dynamics_are_told_apart_where_levels_are_not():
     assert apart("level") > 0.3
 
 
+NEW = -1  # quality of a start that is made once the population is
+
+
 def run_pilots(qualities, cross, plan, seed=0):
     """Pilots whose evidence is known from their fourth iteration on; the best, and all starts."""
     made, crossed = [], []
 
     def start(kind):
         made.append(kind)
-        return {"quality": qualities[len(made) - 1], "age": 0}
+        return {"quality": ([None, *qualities, *[NEW] * 200])[len(made)], "age": 0}
 
     def iterate(point):
         return {**point, "age": point["age"] + 1}
@@ -120,7 +124,7 @@ def test_crosses_in_vain_end():
     """Fails if a gain of the best does not start the count anew, or one of half a nat does."""
     starts = 6
     _, _, crossed = run_pilots(list(range(starts)), lambda one, two: 0, Plan(starts, 90))
-    assert len(crossed) == PATIENCE * starts
+    assert len(crossed) == (PATIENCE + FRESH) * starts
     helped = []
 
     def cross(one, two):
@@ -129,7 +133,21 @@ def test_crosses_in_vain_end():
 
     best, _, crossed = run_pilots(list(range(starts)), cross, Plan(starts, 90))
     assert best["quality"] == 50
-    assert len(crossed) == 11 + PATIENCE * starts
+    assert len(crossed) == 11 + (PATIENCE + FRESH) * starts
+
+
+def test_new_starts_come_in_where_crosses_do_not_help():
+    """Fails if they come in before, or never, or a child does not take its parent's place."""
+    starts = 6
+
+    def cross(one, two):
+        return one + 2.0 if two == NEW else 0.0
+
+    best, made, crossed = run_pilots(list(range(starts)), cross, Plan(starts, 60))
+    new = [i for i, (_, two) in enumerate(crossed) if two == NEW]
+    assert new[0] == PATIENCE * starts + 1
+    assert len(made) == starts + len(new)
+    assert best["quality"] > starts
 
 
 def test_pilots_are_a_third_of_tuning_or_quick():

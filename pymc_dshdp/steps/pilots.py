@@ -6,7 +6,8 @@ every time. So a chain runs a population of starts for a few iterations each, me
 greedily, and then crosses: times that are in one state in both of two paths stay together, and the
 cells are merged as long as that helps. What is right in either of them survives. A child that is
 better than the parent it is nearer to takes its place, so that the population stays one of many
-modes; where the worst gave way, all would soon be copies of the first good one. Rank is the
+modes; where the worst gave way, all would soon be copies of the first good one. Where that no
+longer helps they are crossed with new starts, by which comes in what none of them has. Rank is the
 evidence of a mode,
 
     log p(y | beta, alpha, rho) = log p(y, z | beta, alpha, rho) - log p(z | y, beta, alpha, rho)
@@ -32,6 +33,7 @@ GENERATIONS = 16  # crosses of the population at most
 QUICK = 45_000_000
 """Table entries that pilots may take beyond their share of the tuning: some 30 to 90 s."""
 PATIENCE = 3  # times the population, of crosses in which the best does not gain a nat
+FRESH = 6  # times the population, of crosses with new starts in which it does not
 SCORED = 2
 """Iterations at the end of a pilot over which the evidence is averaged."""
 
@@ -101,11 +103,15 @@ def best_of_pilots(start, iterate, improve, cross, apart, evidence, plan, rng):
     for _ in range(plan.crosses):
         best = max(pilot[1] for pilot in population)
         highest, in_vain = (best, 0) if best > highest + 1.0 else (highest, in_vain + 1)
-        if in_vain == PATIENCE * plan.starts:
+        if in_vain == (PATIENCE + FRESH) * plan.starts:
             break
-        one, two = rng.choice(plan.starts, 2, replace=False)
-        child = run(cross(population[one][0], population[two][0]), crossed=True)
-        near = min(one, two, key=lambda parent: apart(child[0], population[parent][0]))
+        near, two = rng.choice(plan.starts, 2, replace=False)
+        if in_vain > PATIENCE * plan.starts:
+            other = start(kinds[rng.integers(len(kinds))])
+            child = run(cross(population[near][0], other), crossed=True)
+        else:
+            child = run(cross(population[near][0], population[two][0]), crossed=True)
+            near = min(near, two, key=lambda parent: apart(child[0], population[parent][0]))
         if child[1] > population[near][1]:
             population[near] = child
     return max(population, key=lambda pilot: pilot[1])[0]
