@@ -207,16 +207,19 @@ def run(problem, seed, tune, draws, plain):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", default=list(DATA), help=f"of {', '.join(DATA)}")
+    parser.add_argument("names", nargs="*", metavar="name", help=f"of {', '.join(DATA)}")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--seeds", type=int, default=8)
     parser.add_argument("--tune", type=int, default=300)
     parser.add_argument("--draws", type=int, default=300)
     parser.add_argument("--plain", action="store_true", help="the same without the moves, beside")
     options = parser.parse_args()
+    unknown = sorted(set(options.names) - set(DATA))
+    if unknown:
+        parser.error(f"no data named {', '.join(unknown)}: names are {', '.join(DATA)}")
     logging.getLogger("pymc").setLevel(logging.ERROR)
     warnings.simplefilter("ignore")
-    for name in options.names:
+    for name in options.names or DATA:
         try:
             problem = DATA[name](options.data)
         except FileNotFoundError as error:
