@@ -2,8 +2,9 @@
 
 Sizes: T time points, C independent channels with parameters of their own, V categories, L slots.
 Arrays by slot have a row L that stays empty: the prior, for slots that include nothing. All sums
-are whole numbers, kept apart from the prior's parameters, so that nothing is lost when time
-points come and go. What is the same for all slots (factorials, binomial coefficients) is left out.
+but those of exposures are whole numbers, kept apart from the prior's parameters, so that nothing is
+lost when time points come and go; those of exposures are 0 again where a slot empties. What is the
+same for all slots (factorials, binomial coefficients) is left out.
 """
 
 import math

@@ -184,13 +184,12 @@ class ConditionalMatch:
             (c for c in conditionals() if has_op(likelihood, c.likelihood) and c.moving == moving),
             None,
         )
-        if self.conditional is not None:
-            parameters = self.conditional.parameters_of(likelihood)
-        else:
+        if self.conditional is None:
             raise NotConditional(
                 f"no conditional is known for a variable in {name}, "
                 f"a {likelihood.owner.op.name or likelihood.owner.op}"
             )
+        parameters = self.conditional.parameters_of(likelihood)
         if likelihood in model.free_RVs and model.rvs_to_transforms[likelihood] is not None:
             raise NotConditional(f"{likelihood.name!r} is not observed")
         n = z.type.ndim
