@@ -1,5 +1,7 @@
 """The statistic log_joint: data and states with all that can be integrated out left out."""
 
+import itertools
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -196,11 +198,40 @@ def known_mean(point):
     return columns(NUMBERS, density, stats.invgamma(3.0, scale=4.0))
 
 
+def mean_and_variance(point):
+    """The mean integrated in closed form, its variance 4 by column."""
+    total = 0.0
+    for k, c in itertools.product((1, 2), range(2)):
+        y = NUMBERS[k == PATH, c]
+        n, about = len(y), ((y - y.mean()) ** 2).sum()
+
+        def log_likelihood(v, n=n, y=y, about=about):
+            pooled = v + 4.0 * n
+            squares = about / v + n * (y.mean() - 0.5) ** 2 / pooled
+            logs = n * np.log(2.0 * np.pi) + (n - 1) * np.log(v) + np.log(pooled)
+            return -0.5 * (logs + squares)
+
+        total += by_quadrature(log_likelihood, stats.invgamma(3.0, scale=4.0))
+    return total
+
+
+def two_likelihoods_model(z):
+    rate = pm.Gamma("rate", 2.0, 0.5, shape=(L, 2))
+    pm.Poisson("counts", rate[z], observed=COUNTS)
+    families.normal_variance(z)
+
+
+def two_likelihoods(point):
+    return evidence() + mean_and_variance(point)
+
+
 CASES = {
     "poisson": (families.poisson, poisson),
     "poisson exposure": (families.poisson_exposure, poisson_exposure),
     "normal mean": (families.normal_mean, normal_mean),
     "normal variance": (known_mean_model, known_mean),
+    "mean and variance": (families.normal_variance, mean_and_variance),
+    "two likelihoods": (two_likelihoods_model, two_likelihoods),
     "normal inverse gamma": (families.normal_both, normal_both),
     "exponential": (families.exponential, exponential),
     "bernoulli": (families.bernoulli, bernoulli),
@@ -344,10 +375,15 @@ def test_kappa_that_is_given():
     assert found == pytest.approx(evidence() + of_path(base, Persistence(kappa, 1 - kappa, False)))
 
 
+def normal_broadcast(z):
+    mean, sigma = pm.Normal("mean", 0.5, 2.0, shape=L), pm.HalfNormal("sigma", 1.0, shape=(L, 2))
+    pm.Normal("y", mean[z][:, None], sigma[z], observed=NUMBERS)
+
+
 @pytest.mark.parametrize(
     "declare",
     [
-        families.normal_variance,  # means and variances of two columns
+        normal_broadcast,  # one mean for two columns of a variance each
         families.poisson_broadcast,  # one rate for two columns
     ],
 )

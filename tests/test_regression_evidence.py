@@ -109,6 +109,75 @@ def test_evidence(declare):
     np.testing.assert_allclose(found, expected, atol=1e-2 if declare is bounded else 1e-6)
 
 
+PAIR = np.column_stack([Y, np.cos(2.0 * np.arange(T))])
+
+
+def level_and_slope(z):
+    """Of two columns, a scale each, whose prior differs between them."""
+    mean, slope = (pm.Normal(name, 0.5, 2.0, shape=(L, 2)) for name in ("mean", "slope"))
+    sigma = pm.HalfNormal("sigma", [1.5, 0.7], shape=(L, 2))
+    pm.Normal("y", mean[z] + slope[z] * X[:, None], sigma[z], observed=PAIR)
+
+
+def products(z):
+    """The same as products with a matrix of covariates."""
+    b = pm.Normal("b", 0.5, 2.0, shape=(L, 2, 2))
+    sigma = pm.HalfNormal("sigma", np.array([1.5, 0.7]), shape=(L, 2))
+    pm.Normal("y", (LINE[:, :, None] * b[z]).sum(axis=1), sigma[z], observed=PAIR)
+
+
+def columns_first(z):
+    """The same with the axes of the parameters the other way round."""
+    mean, slope = (pm.Normal(name, 0.5, 2.0, shape=(L, 2, 1)) for name in ("mean", "slope"))
+    sigma = pm.HalfNormal("sigma", np.array([[1.5], [0.7]]), shape=(L, 2, 1))
+    pm.Normal(
+        "y", mean[z].transpose(0, 2, 1) + slope[z].transpose(0, 2, 1) * X[:, None, None],
+        sigma[z].transpose(0, 2, 1), observed=PAIR[:, None],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("declare", [level_and_slope, products, columns_first])
+def test_columns_with_a_scale_each(declare, monkeypatch):
+    """Fails if a column has the coefficients, or the prior of the scale, of another."""
+    model, expected = model_of(declare), np.zeros(L)
+    for c, spread in enumerate((1.5, 0.7)):
+        monkeypatch.setitem(globals(), "Y", PAIR[:, c])
+        for k in (0, 1):
+            prior = stats.halfnorm(scale=spread)
+            expected[k] += np.log(
+                integrated(k == PATH, LINE, [0.5, 0.5], [2.0, 2.0], prior, lambda v: v)
+            )
+    found = find_complete(model, model["z"]).marginals(model.initial_point())
+    np.testing.assert_allclose(found.of_path(PATH), expected, atol=1e-6)
+
+
+def test_scales_are_kept_where_they_belong():
+    """Of axes the other way round: what is drawn for a state and column is its scale's value."""
+    model = model_of(columns_first)
+    point, emission = model.initial_point(), find_complete(model, model["z"])
+    kept = np.log(1.0 + np.arange(6.0).reshape(3, 2))
+    new = {**point, **emission.kept_values(point, kept)}
+    np.testing.assert_allclose(emission.marginals(new).kept, kept)
+    np.testing.assert_allclose(np.exp(new["sigma_log__"]), 1.0 + np.arange(6.0).reshape(3, 2, 1))
+
+
+def one_slope_for_both(z):
+    slope, sigma = pm.Normal("slope", shape=L), pm.HalfNormal("sigma", 1.0, shape=(L, 2))
+    pm.Normal("y", (slope[z] * X)[:, None], sigma[z], observed=PAIR)
+
+
+def correlated(z):
+    mean = pm.MvNormal("mean", np.zeros(2), np.array([[1.0, 0.5], [0.5, 1.0]]), shape=(L, 2))
+    sigma = pm.HalfNormal("sigma", 1.0, shape=(L, 2))
+    pm.Normal("y", mean[z], sigma[z], observed=PAIR)
+
+
+def random_covariate(z):
+    x, b = pm.Normal("x", shape=(T, 1)), pm.Normal("b", shape=(L, 2))
+    sigma = pm.HalfNormal("sigma", 1.0, shape=(L, 2))
+    pm.Normal("y", b[z] * x, sigma[z], observed=PAIR)
+
+
 def differing_priors(z):
     mean = pm.Normal("mean", 0.0, 2.0, shape=L)
     sigma = pm.HalfNormal("sigma", np.array([1.0, 2.0, 3.0]), shape=L)
@@ -139,7 +208,16 @@ def size_of_a_number(z):
 
 @pytest.mark.parametrize(
     "declare",
-    [differing_priors, another_mean, two_likelihoods, scale_in_two_places, size_of_a_number],
+    [
+        differing_priors,
+        another_mean,
+        two_likelihoods,
+        scale_in_two_places,
+        size_of_a_number,
+        one_slope_for_both,
+        correlated,
+        random_covariate,
+    ],
 )
 def test_what_is_left_to_differ_is_not_integrated_out(declare):
     model = model_of(declare)

@@ -28,7 +28,8 @@ LOG_2PI = np.log(2.0 * np.pi)
 STEP, REACH = 0.125, 4.75  # of t: sinh(4.75) = 58
 T_NODES = STEP * np.arange(-round(REACH / STEP), round(REACH / STEP) + 1)
 SCANNED = np.arange(-10.0, 10.5, 0.5)
-NEWTON, CLOSE = 40, 1e-3  # steps at most, and when one is the last, in standard deviations
+NEWTON, CLOSE = 40, 0.05  # steps at most, and when one is the last, in standard deviations
+FURTHEST = 0.5  # that a step goes, of u, or five standard deviations
 DIFFERENCES = np.array([-0.01, 0.0, 0.01])  # standard deviations
 
 
@@ -55,9 +56,9 @@ class Profile(NamedTuple):
         return _log_likelihood(*self, u)
 
     def typical(self, prior):
-        """Find values of u near the mode, where one more number has the variance e^2 prior."""
+        """Find a value of u near each mode, where one more number has the variance e^2 prior."""
         square = np.exp(2.0 * prior)
-        shrunk = (self.squares * square / (square + self.added)).sum(axis=1)
+        shrunk = (self.squares * square[:, None] / (square[:, None] + self.added)).sum(axis=1)
         return 0.5 * np.log((square + self.residual + shrunk) / (1.0 + self.visits))
 
 
@@ -78,10 +79,11 @@ def _log_likelihood(visits, residual, added, squares, u):
     return out
 
 
-def prior_mode(log_prior):
-    """Find a value of u that is typical of a prior: near its mode, to half a unit."""
+def prior_mode(log_prior, n):
+    """Find values of u that are typical of n priors: near their modes, to half a unit."""
     wide = np.arange(-40.0, 40.5, 0.5)
-    return wide[np.argmax(np.nan_to_num(log_prior(wide), nan=-np.inf))]
+    density = log_prior(np.repeat(wide[:, None], n, axis=1))
+    return wide[np.argmax(np.nan_to_num(density, nan=-np.inf), axis=0)]
 
 
 def profile(visits, factors, prior):
@@ -113,8 +115,8 @@ class ScaleIntegral:
     data : Profile
     log_prior : callable
         ``log_prior(u)``, the log prior density of u, elementwise.
-    around : float
-        A value of u that is typical of the prior.
+    around : ndarray of shape (K,)
+        Values of u that are typical of the prior.
     """
 
     def __init__(self, data, log_prior, around):
@@ -170,8 +172,10 @@ class ScaleIntegral:
 
     def _peak(self):
         """(mode, standard deviation there) by Newton's method, from a scan where need be."""
-        u = self._data.typical(self._around)
-        h = 1.0 / np.sqrt(1.0 + 2.0 * self._data.visits)
+        visits, residual, added, _ = self._data
+        u, fitted = self._data.typical(self._around), (visits > added.shape[1]) & (residual > 0.0)
+        u[fitted] = 0.5 * np.log(residual[fitted] / visits[fitted])
+        h = 1.0 / np.sqrt(1.0 + 2.0 * visits)
         here = self.log_density(u[:, None])[:, 0]
         if not np.isfinite(here).all():
             scan = u[:, None] + SCANNED
@@ -183,7 +187,9 @@ class ScaleIntegral:
                 bend = (high - 2.0 * here + low) / DIFFERENCES[2] ** 2
             known = np.isfinite(bend) & (bend < 0.0)
             step = np.sign(np.nan_to_num(slope))
-            step[known] = np.clip(-slope[known] / bend[known], -5.0, 5.0)
+            step[known] = -slope[known] / bend[known]
+            furthest = np.maximum(5.0, FURTHEST / h)
+            step = np.clip(step, -furthest, furthest)
             u = u + h * step
             h[known] = np.minimum(h[known] / np.sqrt(-bend[known]), 1.0)
             if (np.abs(step) < CLOSE).all():

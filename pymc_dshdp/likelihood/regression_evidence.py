@@ -1,4 +1,4 @@
-"""Regressions whose coefficients are integrated out, and the scale of each state if it has one."""
+"""Regressions whose coefficients are integrated out, and the scales of each state if it has any."""
 
 import numpy as np
 import pymc as pm
@@ -7,7 +7,9 @@ from pymc.logprob.transforms import IntervalTransform, LogOddsTransform, LogTran
 from pytensor.graph.replace import vectorize_graph
 from pytensor.scalar.basic import Abs, Mul, Pow, Reciprocal, Sign, Sqrt
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
+from pytensor.tensor.random.basic import NormalRV
 
+from pymc_dshdp.graph.elements import NotElementwise, element_axes
 from pymc_dshdp.graph.pointwise import depends_on, indexed_variable
 from pymc_dshdp.graph.prior_draws import PriorDraw, has_own_transform
 from pymc_dshdp.graph.readers import in_values, point_function
@@ -16,35 +18,36 @@ from pymc_dshdp.graph.walks import (
     constant_number,
     core_ndim,
     declared_parameters,
+    has_op,
 )
 from pymc_dshdp.likelihood.conjugate import NotConjugate, dependents, named_if_singular
 from pymc_dshdp.likelihood.regression import find_regression
 from pymc_dshdp.likelihood.regression_marginals import RegressionMarginals, ScaledMarginals
 from pymc_dshdp.likelihood.regression_terms import RegressionTerm
-from pymc_dshdp.likelihood.table import terms_involving
 
-__all__ = ["RegressionEvidence", "find_regression_evidence"]
+__all__ = ["RegressionEvidence", "regression_evidence"]
 
 
-def find_regression_evidence(model, z):
-    """Find the regression of z if its coefficients and scales are all that tells states apart.
+def regression_evidence(model, z, terms):
+    """Yield the regressions of z whose coefficients and scales are all that tells states apart.
 
     Parameters
     ----------
     model : pymc.Model
     z : HiddenStates variable
+    terms : set of TensorVariable
+        Terms of the model that they may stand for.
 
-    Returns
-    -------
-    RegressionEvidence or None
+    Yields
+    ------
+    RegressionEvidence
     """
-    terms = {rv for rv, _ in terms_involving(model, z)}
     for rv in model.free_RVs:
         try:
             match = find_regression(model, rv)
         except NotConjugate:
             continue
-        if match.z is not z or match.terms != terms or not match.scale:
+        if match.z is not z or not match.terms <= terms or not match.scale:
             continue
         value = model.rvs_to_values[z]
         if depends_on(match.mean, value) or depends_on(match.linear, value):
@@ -54,8 +57,10 @@ def find_regression_evidence(model, z):
             scale = _scale_of_each_state(model, match)
             if scale is None:
                 continue
-        return RegressionEvidence(model, match, scale)
-    return None
+        try:
+            yield RegressionEvidence(model, match, scale)
+        except NotSideBySide:
+            continue
 
 
 def _scale_of_each_state(model, match):
@@ -65,17 +70,23 @@ def _scale_of_each_state(model, match):
     if (
         theta not in model.free_RVs
         or core_ndim(theta) != 0
-        or concrete_shape(theta) != (match.n_states,)
+        or concrete_shape(theta)[0] != match.n_states
         or not set(dependents(model, theta)) <= match.terms
-        or any(p.type.shape not in ((), (1,)) for p in declared_parameters(theta))
-        or not has_own_transform(model, theta, np.empty(match.n_states))
+        or any(_differs_by_state(p, theta) for p in declared_parameters(theta))
+        or not has_own_transform(model, theta, np.empty(concrete_shape(theta)))
         or not _is_positive(model, theta)
     ):
         return None
     try:
-        return Scale(model, theta, exponent)
-    except NotImplementedError:
+        axes = element_axes(node, theta, match.z)
+        return Scale(model, theta, exponent, axes[match.z.type.ndim :])
+    except (NotElementwise, NotImplementedError):
         return None
+
+
+def _differs_by_state(parameter, theta):
+    """Whether a parameter of theta's prior may have several values along its first axis."""
+    return parameter.type.ndim == theta.type.ndim and parameter.type.shape[0] != 1
 
 
 def _is_positive(model, theta):
@@ -134,22 +145,30 @@ def _is_sign(node):
 
 
 class Scale:
-    """A scale theta_k^e of each state, of any prior that is the same for all.
+    """Scales theta_k^e of each state, of any prior that is the same for all states.
 
     Parameters
     ----------
     model : pymc.Model
     theta : TensorVariable
-        Of shape (L,).
+        Of shape (L, ...): B for each state.
     exponent : float
+    axes : tuple of (int or None)
+        Axes of theta along which those of the data at a time run.
+
+    Attributes
+    ----------
+    n_each : int
+        B.
     """
 
-    def __init__(self, model, theta, exponent):
+    def __init__(self, model, theta, exponent, axes):
         self.value = model.rvs_to_values[theta]
         self._draw, self._exponent = PriorDraw(model, theta), exponent
-        [self._n_states] = concrete_shape(theta)
-        u = natural = pt.vector(dtype="float64", shape=concrete_shape(theta))
-        many = pt.matrix(dtype="float64", shape=(None, *concrete_shape(theta)))
+        self._shape, self._axes = concrete_shape(theta), axes
+        self.n_each = int(np.prod(self._shape[1:], dtype=int))
+        u = natural = pt.tensor(dtype="float64", shape=self._shape)
+        many = pt.tensor(dtype="float64", shape=(None, *self._shape))
         at = pt.exp(u / exponent)
         log_density = pm.logp(theta, at, warn_rvs=False) + u / exponent - np.log(abs(exponent))
         [log_density] = in_values(model, [log_density])
@@ -158,44 +177,62 @@ class Scale:
         self._log_density = point_function([vectorize_graph(log_density, {u: many})], [many])
         self._both = point_function(in_values(model, [theta, value]), [natural])
 
+    def of_columns(self, trail):
+        """Find which of the B scales each number observed at a time has, shape (C,)."""
+        own = self._shape[1:]
+        which = np.arange(np.prod(own, dtype=int)).reshape(own)
+        kept = [axis - 1 for axis in self._axes if axis is not None]
+        which = which.transpose([*kept, *(i for i in range(len(own)) if i not in kept)])
+        shape = [1 if axis is None else own[axis - 1] for axis in self._axes]
+        return np.broadcast_to(which.reshape(shape), trail).ravel()
+
     def log_prior(self, point):
-        """``f(u)``, the log-densities of log scales, elementwise."""
+        """``f(u)``, the log-densities of log scales of shape (..., B), elementwise."""
 
         def evaluate(u):
-            rows = np.resize(u, (-(-u.size // self._n_states), self._n_states))
+            L, n = self._shape[0], u.size // u.shape[-1]
+            rows = np.resize(u.reshape(n, -1), (-(-n // L) * L, u.shape[-1]))
             with np.errstate(all="ignore"):
-                [found] = self._log_density(point, rows)
-            return found.ravel()[: u.size].reshape(u.shape)
+                [found] = self._log_density(point, rows.reshape(-1, *self._shape))
+            return found.reshape(rows.shape)[:n].reshape(u.shape)
 
         return evaluate
 
     def draw_prior(self, point):
-        """``f(rng)``, the log scale of one state, drawn from the prior."""
+        """``f(rng)``, the log scales of one state, drawn from the prior."""
 
         def draw(rng):
             while True:  # a draw may have no value in floating point
                 value = self._draw(point, rng)
-                if np.isfinite(value[0]):
-                    return self.log_scales({**point, self.value.name: value})[:1]
+                if np.isfinite(value[0]).all():
+                    return self.log_scales({**point, self.value.name: value})[0]
 
         return draw
 
     def log_scales(self, point):
-        """Read the log scales."""
-        natural, _ = self._both(point, np.ones(self._n_states))
+        """Read the log scales, shape (L, B)."""
+        natural, _ = self._both(point, np.ones(self._shape))
         with np.errstate(divide="ignore"):
-            return self._exponent * np.log(natural)
+            return self._exponent * np.log(natural.reshape(self._shape[0], -1))
 
     def values(self, point, log_scales):
         """Values of log scales by name; those that are as they were are left alone."""
-        moved = log_scales != self.log_scales(point)
-        _, new = self._both(point, np.exp(log_scales / self._exponent))
+        moved = (log_scales != self.log_scales(point)).reshape(self._shape)
+        natural = np.exp(log_scales / self._exponent).reshape(self._shape)
+        _, new = self._both(point, natural)
         old = point[self.value.name]
         return {self.value.name: np.where(moved, new, old).astype(self.value.dtype)}
 
 
+class NotSideBySide(Exception):
+    """The numbers of a time are no regressions side by side, each with a scale of its own."""
+
+
 class RegressionEvidence(RegressionTerm):
     """A regression as ``CollapsedEmission`` is: what is left with its parameters integrated out.
+
+    Where each state has scales for several columns of the data, and each column has coefficients
+    of its own, it is as many regressions side by side.
 
     Parameters
     ----------
@@ -203,11 +240,43 @@ class RegressionEvidence(RegressionTerm):
     match : RegressionMatch
     scale : Scale or None
         None where the scales do not follow the states.
+
+    Attributes
+    ----------
+    terms : set of TensorVariable
+        Terms of the model that it stands for.
+    n_kept : int
+        Numbers of a state that are drawn with a division of times: the scales.
+
+    Raises
+    ------
+    NotSideBySide
+        If a state has several scales, and columns of different scales share a coefficient, or may.
     """
 
     def __init__(self, model, match, scale):
         super().__init__(model, match)
+        self.terms, self.n_kept = match.terms, 0 if scale is None else scale.n_each
         self._scale, self._name = scale, match.likelihood.name
+        C, P = self._likelihood.C, sum(int(np.prod(s[1:], dtype=int)) for s in self._shapes)
+        self._columns, self._coefficients = np.arange(C)[None], np.arange(P)[None]
+        if self.n_kept > 1:
+            self._columns, self._coefficients = self._side_by_side(match)
+
+    def _side_by_side(self, match):
+        """(columns, coefficients) of each scale, shapes (B, C / B) and (B, P / B)."""
+        scales, every = self._scale.of_columns(self._likelihood.trail), range(self._scale.n_each)
+        known = self._design_of_data is not None
+        if not known or not all(has_op(v, NormalRV) for v in match.variables):
+            raise NotSideBySide
+        used = (self._design_of_data != 0.0).any(axis=0)  # (C, P)
+        of_scale = np.array([used[scales == b].any(axis=0) for b in every])
+        columns = [np.flatnonzero(scales == b) for b in every]
+        coefficients = [np.flatnonzero(x) for x in of_scale]
+        sizes = {(len(c), len(p)) for c, p in zip(columns, coefficients, strict=True)}
+        if (of_scale.sum(axis=0) != 1).any() or len(sizes) > 1:
+            raise NotSideBySide
+        return np.array(columns), np.array(coefficients)
 
     def named_if_singular(self):
         """Raise ``SamplingError`` with the names where scales are 0 or matrices singular."""
@@ -217,10 +286,15 @@ class RegressionEvidence(RegressionTerm):
         """Return marginal likelihoods of sets of times."""
         x, offset, scale = self._arrays(point)
         residual = self._likelihood.data(point) - offset
-        rows = np.concatenate([x, residual[..., None]], axis=-1)
+        columns, own = self._columns, self._coefficients
+        x = x[:, columns[:, :, None], own[:, None]].swapaxes(0, 1)  # (B, T, C, P)
+        rows = np.concatenate([x, residual.T[columns].swapaxes(1, 2)[..., None]], axis=-1)
         prior = np.linalg.qr(self._prior(point), mode="r")
+        place = np.concatenate([own, np.full((len(own), 1), prior.shape[1])], axis=1)
+        prior = prior[:, own[:, :, None], place[:, None]]  # (L, B, P, P + 1)
         if self._scale is None:
-            return RegressionMarginals(rows / scale[..., None], -np.log(scale).sum(axis=1), prior)
+            weight = scale.T[columns].swapaxes(1, 2)[..., None]
+            return RegressionMarginals(rows / weight, -np.log(scale).sum(axis=1), prior)
         return ScaledMarginals(
             rows,
             prior,
@@ -235,4 +309,4 @@ class RegressionEvidence(RegressionTerm):
 
     def kept_values(self, point, kept):
         """Values, by name, of what was drawn with a division of times."""
-        return {} if self._scale is None else self._scale.values(point, kept[:, 0])
+        return {} if self._scale is None else self._scale.values(point, kept)

@@ -1,4 +1,4 @@
-"""Marginal likelihoods of sets of times of a regression, as proposals need them."""
+"""Marginal likelihoods of sets of times of regressions, as proposals need them."""
 
 import numpy as np
 
@@ -14,19 +14,20 @@ LOG_2PI = np.log(2.0 * np.pi)
 class RegressionMarginals(NothingKept):
     r"""What regressions with normal coefficients say of sets of times, at one point.
 
-    With F and F_0 the triangular factors of the rows (x, y) of the data, over their scale, and of
-    the prior, those of both together are F_1, and
+    There are B of them side by side, each of C numbers at a time and with P coefficients of its
+    own in each state. With F and F_0 the triangular factors of the rows (x, y) of the data of one,
+    over their scale, and of the prior, those of both together are F_1, and
 
     .. math:: \log p(y) = -\frac{n}{2} \log 2 \pi - \sum_t \log \sigma_t
        + \log \frac{|F_{0,xx}|}{|F_{1,xx}|} - \frac{1}{2} F_{1,yy}^2.
 
     Parameters
     ----------
-    rows : ndarray of shape (T, C, P + 1)
+    rows : ndarray of shape (B, T, C, P + 1)
         Covariates, and what is left of the data once the offset is out; over the scale.
     log_precisions : ndarray of shape (T,)
-        -log sigma, summed over C.
-    prior : ndarray of shape (L, P, P + 1)
+        -log sigma, summed over B and C.
+    prior : ndarray of shape (L, B, P, P + 1)
         Upper triangular root R of the coefficients' precision, and R times their mean.
     """
 
@@ -36,114 +37,137 @@ class RegressionMarginals(NothingKept):
 
     def moments(self, states, n_states):
         """(numbers observed, factors, log precisions) of each state."""
-        _, C, m = self._rows.shape
+        B, _, C, m = self._rows.shape
+        units = states[:, None] * B + np.arange(B)[:, None, None]  # (B, T, 1)
         rows = self._rows.reshape(-1, m)
-        visits, factors = triangular_statistics(np.repeat(states, C), rows, n_states)
-        return visits, factors, np.bincount(states, self._log_precisions, n_states)
+        visits, factors = triangular_statistics(np.repeat(units, C), rows, n_states * B)
+        log_precisions = np.bincount(states, self._log_precisions, n_states)
+        return visits.reshape(n_states, B), factors.reshape(n_states, B, m, m), log_precisions
 
     def among(self, times):
         """Return the same for some of the times alone."""
-        return type(self)(self._rows[times], self._log_precisions[times], self._prior)
+        return type(self)(self._rows[:, times], self._log_precisions[times], self._prior)
 
     def evidence(self, moments, slots):
         """Log marginal likelihoods of moments with the priors of some states, shape (K,)."""
         visits, factors, log_precisions = moments
-        prior, P = self._prior[slots], self._prior.shape[1]
-        together = self._together(factors, prior)
+        prior, P = self._prior[slots], self._prior.shape[2]
+        together = _together(factors, prior)
         before, after = (
-            np.log(np.abs(np.diagonal(x, axis1=1, axis2=2)[:, :P])).sum(axis=1)
+            np.log(np.abs(np.diagonal(x, axis1=2, axis2=3)[..., :P])).sum(axis=2)
             for x in (prior, together)
         )
-        out = before - after - 0.5 * (visits * LOG_2PI + together[:, P, P] ** 2)
-        return np.where(visits == 0, 0.0, out + log_precisions)
+        out = before - after - 0.5 * (visits * LOG_2PI + together[..., P, P] ** 2)
+        return np.where(visits == 0, 0.0, out).sum(axis=1) + log_precisions
 
     def table(self, moments, slots):
         """Log-densities of all times in states typical of some moments, shape (T, K)."""
         _, factors, _ = moments
-        return self._log_precisions[:, None] + self._squares(factors, self._prior[slots])
+        squares = self._squares(factors, self._prior[slots]).sum(axis=0)
+        return self._log_precisions[:, None] - 0.5 * squares
 
     def pooled(self, moments, other, slots):
         """(moments, log evidence) of each of some with another one, in the states of these."""
         (n, factors, w), (m, more, v) = moments, other
-        pooled = n + m, pooled_factors(factors, more), w + v
+        pooled = n + m, _pooled(factors, np.broadcast_to(more, factors.shape)), w + v
         return pooled, self.evidence(pooled, slots)
 
-    @staticmethod
-    def _together(factors, prior):
-        padded = np.zeros_like(factors)
-        padded[:, :-1] = prior
-        return pooled_factors(padded, factors)
-
     def _squares(self, factors, prior):
-        """-(residual squared) / 2 of all times, at the coefficients' posterior means."""
-        P = prior.shape[1]
-        together = self._together(factors, prior)
-        b = np.linalg.solve(together[:, :P, :P], together[:, :P, P:])[..., 0]
-        contrast = np.concatenate([-b, np.ones((len(b), 1))], axis=1)
-        residuals = self._rows @ contrast.T
-        return -0.5 * (residuals**2).sum(axis=1)
+        """Residuals squared at the coefficients' posterior means, shape (B, T, K)."""
+        B, T, C, m = self._rows.shape
+        together = _together(factors, prior)
+        b = np.linalg.solve(together[..., :-1, :-1], together[..., :-1, -1:])[..., 0]
+        contrast = np.concatenate([-b, np.ones((*b.shape[:2], 1))], axis=2)
+        residuals = self._rows.reshape(B, T * C, m) @ contrast.transpose(1, 2, 0)
+        return (residuals**2).reshape(B, T, C, len(b)).sum(axis=2)
+
+
+def _pooled(one, two):
+    """``pooled_factors`` of matrices of shape (K, B, m, m)."""
+    m = one.shape[-1]
+    pooled = pooled_factors(one.reshape(-1, m, m), np.ascontiguousarray(two).reshape(-1, m, m))
+    return pooled.reshape(one.shape)
+
+
+def _together(factors, prior):
+    padded = np.zeros_like(factors)
+    padded[..., :-1, :] = prior
+    return _pooled(padded, factors)
 
 
 class ScaledMarginals(RegressionMarginals):
-    """The same where each state has a scale of its own, which has a prior of any kind.
+    """The same where each state has scales of its own, which have a prior of any kind.
 
-    The scale is integrated out of the evidence by quadrature; its logarithm is the kept, and
-    drawn with a division.
+    Each of the B regressions has one. The scales are integrated out of the evidence by quadrature;
+    their logarithms are the kept, and drawn with a division.
 
     Parameters
     ----------
     rows, prior
         As above, the rows as they are.
     log_prior : callable
-        Log-densities of log scales, elementwise; the same for all states.
+        Log-densities of log scales of shape (..., B), elementwise; the same for all states.
     draw_prior : callable
-        ``draw_prior(rng) -> ndarray of shape (1,)``, the log scale of a state without data.
-    log_scales : ndarray of shape (L,)
+        ``draw_prior(rng) -> ndarray of shape (B,)``, log scales of a state without data.
+    log_scales : ndarray of shape (L, B)
         At the point.
-    around : float, optional
-        A log scale that is typical of the prior; found by default.
+    around : ndarray of shape (B,), optional
+        Log scales that are typical of the prior; found by default.
     """
 
     def __init__(self, rows, prior, log_prior, draw_prior, log_scales, around=None):
-        super().__init__(rows, np.zeros(len(rows)), prior)
+        super().__init__(rows, np.zeros(rows.shape[1]), prior)
         self._log_prior, self._draw_prior = log_prior, draw_prior
-        self._around = prior_mode(log_prior) if around is None else around
-        self.kept = log_scales[:, None]
+        self._around = prior_mode(log_prior, len(rows)) if around is None else around
+        self.kept = log_scales
 
     def among(self, times):
         """Return the same for some of the times alone."""
-        kept = self.kept[:, 0]
-        rows, draw = self._rows[times], self._draw_prior
-        return ScaledMarginals(rows, self._prior, self._log_prior, draw, kept, self._around)
+        rows, draw = self._rows[:, times], self._draw_prior
+        return ScaledMarginals(rows, self._prior, self._log_prior, draw, self.kept, self._around)
 
     def draw_empty(self, rng, slot):
-        """Draw the log scale of a state without data from its prior: (1,)."""
+        """Draw the log scales of a state without data from their prior: (B,)."""
         return self._draw_prior(rng)
 
     def _profile(self, moments, slots):
         visits, factors, _ = moments
-        return profile(visits, factors, self._prior[slots])
+        of_units = (x.reshape(-1, *x.shape[2:]) for x in (visits, factors, self._prior[slots]))
+        return profile(*of_units)
+
+    def _of_units(self, u):
+        """Log prior of (K B, G) log scales."""
+        u = u.reshape(-1, len(self._around), u.shape[1]).swapaxes(1, 2)
+        return self._log_prior(u).swapaxes(1, 2).reshape(-1, u.shape[1])
 
     def _integral(self, moments, slots):
-        return ScaleIntegral(self._profile(moments, slots), self._log_prior, self._around)
+        around = np.tile(self._around, len(slots))
+        return ScaleIntegral(self._profile(moments, slots), self._of_units, around)
+
+    def _by_state(self, units):
+        """Arrange (K B,) numbers by state and regression."""
+        return units.reshape(-1, len(self._around))
 
     def evidence(self, moments, slots):
         """Log marginal likelihoods of moments with the priors of some states, shape (K,)."""
-        return self._integral(moments, slots).log_evidence
+        return self._by_state(self._integral(moments, slots).log_evidence).sum(axis=1)
 
     def table(self, moments, slots):
         """Log-densities of all times in states typical of some moments, shape (T, K)."""
         _, factors, _ = moments
-        log_scale = self._profile(moments, slots).typical(self._around)
-        prior = self._prior[slots] * np.exp(log_scale)[:, None, None]
-        squares = self._squares(factors, prior) * np.exp(-2.0 * log_scale)
-        return squares - self._rows.shape[1] * log_scale
+        around = np.tile(self._around, len(slots))
+        log_scales = self._by_state(self._profile(moments, slots).typical(around))
+        prior = self._prior[slots] * np.exp(log_scales)[..., None, None]
+        squares = self._squares(factors, prior)
+        out = (-0.5 * np.exp(-2.0 * log_scales).T[:, None] * squares).sum(axis=0)
+        return out - self._rows.shape[2] * log_scales.sum(axis=1)
 
     def draw_kept(self, rng, moments, slots):
         """(log scales, log weights) of a draw for each state; see ``kernels.scale_integral``."""
-        drawn, log_weights = self._integral(moments, slots).draw(rng)
-        return drawn[:, None], log_weights
+        drawn, log_weights = map(self._by_state, self._integral(moments, slots).draw(rng))
+        return drawn, log_weights.sum(axis=1)
 
     def log_weights(self, moments, slots, kept):
         """Log of density over that of ``draw_kept``, over the evidence."""
-        return self._integral(moments, slots).log_weight(kept[:, 0])
+        log_weights = self._integral(moments, slots).log_weight(kept.ravel())
+        return self._by_state(log_weights).sum(axis=1)

@@ -2,8 +2,11 @@
 
 import numpy as np
 import pytensor.tensor as pt
+from pytensor.compile import SharedVariable
 from pytensor.gradient import grad
+from pytensor.graph.basic import Constant
 from pytensor.graph.replace import clone_replace
+from pytensor.graph.traversal import graph_inputs
 
 from pymc_dshdp.graph.path import observed_path
 from pymc_dshdp.graph.readers import point_function
@@ -61,24 +64,27 @@ class RegressionTerm:
             for x in grad(columns[..., c].sum(), match.rows, disconnected_inputs="ignore")
         ]  # fmt: skip
         self._n_variables = len(match.variables)
-        self._n_scales = len(match.scale)
-        self._read = point_function([offset, *match.scale, *covariates])
+        self._read = point_function([offset, *match.scale])
+        self._covariates, self._design_of_data = point_function(covariates), None
+        if all(isinstance(v, Constant | SharedVariable) for v in graph_inputs(covariates)):
+            self._design_of_data = self._design({})
         self._prior = NormalPriors(model, match.variables)
         if match.likelihood in model.observed_RVs:
             likelihood.data({})
 
     def _arrays(self, point):
         """Covariates (T, C, P), offset (T, C) and, of a Normal, scale (T, C)."""
+        x = self._design(point) if self._design_of_data is None else self._design_of_data
         T, C = self._likelihood.T, self._likelihood.C
-        offset, *arrays = self._read(point)
-        offset, *scale = (
-            np.broadcast_to(a, self._path_shape).reshape(T, C)
-            for a in (offset, *arrays[: self._n_scales])
-        )
-        flat = [x.reshape(T, -1) for x in arrays[self._n_scales :]]
-        width = self._n_variables
-        x = [np.concatenate(flat[c * width : (c + 1) * width], axis=1) for c in range(C)]
-        return np.stack(x, axis=1), offset, *scale
+        others = self._read(point)
+        return x, *(np.broadcast_to(a, self._path_shape).reshape(T, C) for a in others)
+
+    def _design(self, point):
+        """Evaluate the covariates (T, C, P); those of a column are variable after variable."""
+        T, width = self._likelihood.T, self._n_variables
+        flat = [x.reshape(T, -1) for x in self._covariates(point)]
+        columns = range(0, len(flat), width)
+        return np.stack([np.concatenate(flat[i : i + width], axis=1) for i in columns], axis=1)
 
     def draw(self, point, rng):
         """Draw the coefficients of all states given everything else; new values by name."""

@@ -1,12 +1,15 @@
 """Emissions as the direct assignment sweep sees them: kept, or integrated out."""
 
+from itertools import chain
+
 import numpy as np
 from pytensor.graph.traversal import ancestors
 
 from pymc_dshdp.kernels.predictive import Table, include_path
 from pymc_dshdp.likelihood.conjugate import ConjugateTerm, NotConjugate, find_conjugate
 from pymc_dshdp.likelihood.marginals import Marginals
-from pymc_dshdp.likelihood.regression_evidence import find_regression_evidence
+from pymc_dshdp.likelihood.regression_evidence import regression_evidence
+from pymc_dshdp.likelihood.several import SeveralEmissions
 from pymc_dshdp.likelihood.table import terms_involving
 
 __all__ = ["CollapsedEmission", "KeptEmission", "find_collapsed", "find_complete"]
@@ -48,7 +51,11 @@ class CollapsedEmission(ConjugateTerm):
         Value variables of the parameters.
     terms : set of TensorVariable
         Terms of the model that it stands for.
+    n_kept : int
+        Numbers of a state that are drawn with a division of times, see ``Marginals``: none.
     """
+
+    n_kept = 0
 
     def __init__(self, model, match):
         super().__init__(model, match)
@@ -127,36 +134,52 @@ def find_collapsed(model, z):
         None unless a single term of the model involves z, and it is of a conjugate family with
         parameters of its own for each column of the data.
     """
-    emission = _find(model, z, "collapse")
-    return emission if emission is not None and len(emission.terms) == 1 else None
+    terms = _terms_of(model, z)
+    if len(terms) != 1:
+        return None
+    return next(_conjugate_emissions(model, z, "collapse", terms), None)
 
 
 def find_complete(model, z):
-    """Find the emission of z if its parameters are all that tells the states apart.
+    """Find the emissions of z if their parameters are all that tells the states apart.
 
     As ``find_collapsed``; missing observations are among the data, at their present values.
-    It may be a regression, too.
+    There may be several likelihoods, and regressions among them.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    z : HiddenStates variable
 
     Returns
     -------
-    CollapsedEmission, RegressionEvidence or None
+    CollapsedEmission, RegressionEvidence, SeveralEmissions or None
     """
-    emission = _find(model, z, "log_evidence")
-    if emission is not None and emission.complete:
-        return emission
-    return find_regression_evidence(model, z)
+    left, parts = _terms_of(model, z), []
+    conjugate = _conjugate_emissions(model, z, "log_evidence", left)
+    complete = (emission for emission in conjugate if emission.complete)
+    for emission in chain(complete, regression_evidence(model, z, left)):
+        parts.append(emission)
+        left -= emission.terms
+        if not left:
+            return parts[0] if len(parts) == 1 else SeveralEmissions(parts)
+    return None
 
 
-def _find(model, z, method):
-    """Find the emission of z whose family has a method."""
-    terms = {rv for rv, _ in terms_involving(model, z)}
+def _terms_of(model, z):
+    return {rv for rv, _ in terms_involving(model, z)}
+
+
+def _conjugate_emissions(model, z, method, terms):
+    """Yield the emissions of z among some terms whose family has a method."""
     for rv in model.free_RVs:
         try:
             match = find_conjugate(model, rv)
         except NotConjugate:
             continue
-        able = getattr(match.family, method) is not None
-        if match.z is z and match.terms == terms and able:
+        if match.z is not z or not match.terms <= terms:
+            continue
+        if getattr(match.family, method) is not None:
             emission = CollapsedEmission(model, match)
-            return emission if emission.fits else None
-    return None
+            if emission.fits:
+                yield emission

@@ -118,9 +118,9 @@ class WeakLimitFFBS(StatesStep):
     out. The latter ranks modes: it does not grow with the number of states as the former does.
     Missing observations count at their present values. It is NaN where a parameter that differs
     by state is not drawn from a conjugate conditional, nor the scale of a linear regression (whose
-    prior, the same for all states, is integrated by quadrature), serves several columns of the
-    data, or the states have several likelihoods, and where kappa is neither constant nor the
-    prior's own.
+    prior, the same for all states, is integrated by quadrature; several columns may have a scale
+    each if they share no coefficient), in any of the likelihoods of the states, or serves several
+    columns of the data, and where kappa is neither constant nor the prior's own.
     ``piloted`` says whether the start was chosen by pilots.
     ``proposals`` counts the splits, merges and resplits proposed (the times of two states divided
     anew), ``splits``, ``merges`` and ``resplits`` those accepted.

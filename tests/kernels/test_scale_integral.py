@@ -41,10 +41,17 @@ def log_density(rows, u, log_prior):
 
 def integral(rows, log_prior, copies=1):
     """Of some states that have the same rows."""
-    marginals = ScaledMarginals(rows[:, None], PRIOR, log_prior, None, np.zeros(1))
+    marginals = ScaledMarginals(
+        side_by_side(rows), PRIOR[:, None], log_prior, None, np.zeros((1, 1))
+    )
     visits, factors, _ = marginals.moments(np.zeros(len(rows), int), 1)
-    data = profile(np.tile(visits, copies), np.tile(factors, (copies, 1, 1)), PRIOR)
-    return ScaleIntegral(data, log_prior, prior_mode(log_prior))
+    data = profile(np.tile(visits[0], copies), np.tile(factors[0], (copies, 1, 1)), PRIOR)
+    return ScaleIntegral(data, log_prior, np.tile(prior_mode(log_prior, 1), copies))
+
+
+def side_by_side(rows):
+    """Rows of one regression of one number at a time."""
+    return rows[None, :, None]
 
 
 @pytest.mark.parametrize("n", [1, 2, 40])
@@ -104,8 +111,8 @@ def configuration(rows, log_prior, scale, states=(0,) * T):
     now, lengths = moves.start("ds", L, (T,), "weak-limit", states=states)
     prior = np.repeat(PRIOR, L, axis=0)
     draw = lambda rng: np.log(np.abs(rng.normal(0.0, scale, 1)))  # noqa: E731
-    kept = np.log(np.full(L, scale))
-    marginals = ScaledMarginals(rows[:, None], prior, log_prior, draw, kept)
+    kept = np.log(np.full((L, 1), scale))
+    marginals = ScaledMarginals(side_by_side(rows), prior[:, None], log_prior, draw, kept)
     return moves.Configuration(marginals, now.path, now.prior), lengths
 
 
@@ -202,7 +209,7 @@ def test_a_known_scale_needs_no_integral():
     """The evidence is the normal density of all numbers together; nothing is kept."""
     rows = regression(7)
     marginals = RegressionMarginals(
-        rows[:, None] / 0.7, np.full(7, -np.log(0.7)), np.repeat(PRIOR, 2, axis=0)
+        side_by_side(rows) / 0.7, np.full(7, -np.log(0.7)), np.repeat(PRIOR, 2, axis=0)[:, None]
     )
     states = np.array([0, 0, 0, 0, 0, 0, 0])
     evidence = marginals.evidence(marginals.moments(states, 2), np.arange(2))

@@ -141,6 +141,9 @@ BESIDE = [
     Combination("hdp", "stick-breaking", "direct-collapsed", "normal-known-mean", "one"),
     Combination("fixed", "given", "ffbs", "normal-scale", "one"),
     Combination("ds", "stick-breaking", "direct-kept", "normal-scale", "ragged"),
+    Combination("ds", "weak-limit", "ffbs", "normal-scale", "one"),
+    Combination("ds", "weak-limit", "ffbs", "two-likelihoods", "ragged"),
+    Combination("sticky", "stick-breaking", "direct-kept", "two-likelihoods", "one"),
     Combination("hdp", "weak-limit", "ffbs", "negative-binomial", "ragged"),
     Combination("fixed", "given", "ffbs", "regression", "one"),
     Combination("ds", "weak-limit", "ffbs", "regression", "one"),
@@ -168,8 +171,9 @@ BESIDE = [
 ]
 """The paper's model, whose prior of (phi, eta) lies on the midpoints of a grid; single trials;
 the normal-inverse-gamma prior, and a variance alone; parameters that are slice-sampled, and
-regressions, linear and logistic; counts in known times of observation; mixtures of finite mixtures
-with a static concentration; groups of sequences; self-persistence that follows a covariate."""
+regressions, linear and logistic; two likelihoods; counts in known times of observation; mixtures
+of finite mixtures with a static concentration; groups of sequences; self-persistence that follows a
+covariate."""
 
 EVERY = COVERING + BESIDE
 

@@ -223,6 +223,41 @@ class NormalScale(NormalVariance):
         return stats.norm.logpdf(y, mean, sigma).sum(axis=-1)
 
 
+class TwoLikelihoods:
+    """Counts, whose rates are conjugate, and levels with a scale that is slice-sampled."""
+
+    shape, dtype = (2,), float
+    scales = {"rate": "log", "mean": "natural", "sigma": "log"}
+    sliced = ("sigma",)
+    parts = {"counts": 0, "levels": 1}
+
+    def parameters():
+        return (
+            pm.Gamma("rate", 2.0, 0.5, shape=L),
+            pm.Normal("mean", 0.5, 1.5, shape=L),
+            pm.HalfNormal("sigma", 1.5, shape=L),
+        )
+
+    def likelihood(z, y, rate, mean, sigma):
+        pm.Poisson("counts", rate[z], observed=y[:, 0].astype(int))
+        pm.Normal("levels", mean[z], sigma[z], observed=y[:, 1])
+
+    def prior(rng, n):
+        sigma = 1.5 * np.abs(rng.standard_normal((n, L)))
+        mean = rng.normal(0.5, 1.5, (n, L))
+        return {"rate": rng.gamma(2.0, 2.0, (n, L)), "mean": mean, "sigma": sigma}
+
+    def log_prior(rate, mean, sigma):
+        return stats.gamma.logpdf(rate, 2.0, scale=2.0) + NormalScale.log_prior(mean, sigma)
+
+    def simulate(rng, lengths, rate, mean, sigma):
+        return np.stack([rng.poisson(rate), rng.normal(mean, sigma)], axis=-1)
+
+    def log_density(lengths, y, rate, mean, sigma):
+        counts = stats.poisson.logpmf(y[..., 0], rate)
+        return counts + stats.norm.logpdf(y[..., 1], mean, sigma)
+
+
 class Regression:
     """Intercept and slope of each state, drawn together given a scale for each, which is sliced."""
 
@@ -602,6 +637,7 @@ FAMILIES = {
     "normal-joint": NormalJoint,
     "normal-known-mean": NormalKnownMean,
     "normal-scale": NormalScale,
+    "two-likelihoods": TwoLikelihoods,
     "negative-binomial": NegativeBinomial,
     "regression": Regression,
     "logistic": Logistic,

@@ -98,7 +98,7 @@ class Setup:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ImputationWarning)
             self.model = self._declare(first)
-        [self._shared] = share_observations(self.model).values()
+        self._shared = share_observations(self.model)
         self.steps = self._make_steps()
 
     def _declare(self, data):
@@ -176,10 +176,10 @@ class Setup:
     def observe(self, y):
         """Give the model new data; what is masked in them is not looked at."""
         y = y if self.mask is None else y[~self.mask]
-        self._shared.set_value(np.asarray(y, self._shared.dtype).reshape(self._shared_shape()))
-
-    def _shared_shape(self):
-        return self._shared.get_value(borrow=True).shape
+        parts = getattr(self.family, "parts", {})  # where each of several likelihoods has its data
+        for name, shared in self._shared.items():
+            part = y[..., parts[name]] if parts else y
+            shared.set_value(np.asarray(part, shared.dtype).reshape(_shape_of(shared)))
 
     def sweep(self, point):
         """Call every step once."""
@@ -207,6 +207,10 @@ class Setup:
             chain.append(point)
             data.append(y)
         return stack(chain), np.array(data)
+
+
+def _shape_of(shared):
+    return shared.get_value(borrow=True).shape
 
 
 def stack(chain):

@@ -531,6 +531,31 @@ MUTATIONS = {
         (("rate.sum(axis=1) if exposures is None else exposures @ rate.T", "rate.sum(axis=1)"),),
         f"{STEPS} fixed/given/ffbs/exposure/ragged",
     ),
+    "one-likelihood-of-two": Mutation(
+        "the evidence of the first of two likelihoods alone",
+        "likelihood/several.py",
+        (("return sum(part.evidence(own, slots) for part, own in self._each(moments))",
+          "return next(part.evidence(own, slots) for part, own in self._each(moments))"),),
+        "tests/test_several_evidence.py::test_evidence_is_the_product",
+        1,
+    ),
+    "weight-of-one-scale": Mutation(
+        "the weight of a draw of several scales is that of the first",
+        "likelihood/regression_marginals.py",
+        (("return drawn, log_weights.sum(axis=1)", "return drawn, log_weights[:, 0]"),),
+        "tests/test_several_evidence.py::test_what_is_kept_is_of_its_likelihood",
+        1,
+    ),
+    "scales-of-other-columns": Mutation(
+        "scales of columns with the priors of the states' own order",
+        "likelihood/regression_marginals.py",
+        (("u = u.reshape(-1, len(self._around), u.shape[1]).swapaxes(1, 2)\n"
+          "        return self._log_prior(u).swapaxes(1, 2)",
+          "u = u.reshape(-1, len(self._around), u.shape[1])[:, ::-1].swapaxes(1, 2)\n"
+          "        return self._log_prior(u).swapaxes(1, 2)[:, ::-1]"),),
+        "tests/test_regression_evidence.py::test_columns_with_a_scale_each",
+        1,
+    ),
     "split-forgets-empties": Mutation(
         "a split without the number of empty states among which it chose",
         "steps/configuration.py",

@@ -23,6 +23,8 @@ SPLIT_AND_MERGED = [
     "sticky/weak-limit/ffbs/mvnormal/one",
     "hdp/weak-limit/ffbs/autoregression/one",
     "ds/weak-limit/ffbs/regression/one",
+    "ds/weak-limit/ffbs/normal-scale/one",
+    "ds/weak-limit/ffbs/two-likelihoods/ragged",
 ]
 
 
