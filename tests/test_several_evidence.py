@@ -3,6 +3,7 @@
 import numpy as np
 import pymc as pm
 import pytest
+from pymc.exceptions import SamplingError
 
 import pymc_dshdp as dshdp
 from pymc_dshdp.steps.collapsed import find_complete
@@ -117,8 +118,39 @@ def test_all_likelihoods_have_to_integrate(other):
 
 
 def test_a_singular_scale_is_named():
-    from pymc.exceptions import SamplingError
-
     emission, _ = emission_of(counts, level)
     with pytest.raises(SamplingError, match="level"), emission.named_if_singular():
         raise np.linalg.LinAlgError
+
+
+@pytest.mark.slow
+def test_chains_arrive_and_parameters_follow_the_states():
+    """Bare ``pm.sample``: pilots and moves are on, for counts and two columns with a scale each.
+
+    Only the counts tell the first two states apart, only a scale the last two.
+    """
+    rng = np.random.default_rng(3)
+    truth = np.repeat(np.arange(9) % 3, 25)
+    y = rng.normal(0.0, np.array([[1.0, 1.0], [1.0, 1.0], [0.2, 1.0]])[truth])
+    n = rng.poisson(np.array([3.0, 12.0, 12.0])[truth])
+    with pm.Model():
+        z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", n_states=6), length=truth.size)
+        rate = pm.Gamma("rate", 1.0, 0.1, shape=6)
+        pm.Poisson("n", rate[z], observed=n)
+        mean = pm.Normal("mean", 0.0, 2.0, shape=(6, 2))
+        sigma = pm.HalfNormal("sigma", 1.0, shape=(6, 2))
+        pm.Normal("y", mean[z], sigma[z], observed=y)
+        idata = pm.sample(
+            100, tune=130, chains=1, random_seed=1, progressbar=False,
+            compute_convergence_checks=False,
+        )  # fmt: skip
+    stats, path = idata["sample_stats"], idata["posterior"]["z"].values[0]
+    assert stats["piloted"].all()
+    assert np.isfinite(stats["log_joint"]).all()
+    assert stats["proposals"].sum() > 0
+    assert np.mean(dshdp.hamming_distance(path[::20], truth)) < 0.15
+    for name, expected in (("rate", [3.0, 12.0, 12.0]), ("sigma", [1.0, 1.0, 0.2])):
+        values = idata["posterior"][name].values[0].reshape(len(path), 6, -1)[..., 0]
+        found = np.take_along_axis(values, path, axis=1).mean(axis=0)
+        means = [found[truth == k].mean() for k in range(3)]
+        np.testing.assert_allclose(means, expected, rtol=0.3)
