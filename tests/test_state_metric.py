@@ -269,6 +269,17 @@ def test_energy_velocity_and_momenta_agree(shape):
     np.testing.assert_allclose(momenta.T @ velocity / 4000, np.diag(active * 1.0), atol=0.1)
 
 
+@pytest.mark.parametrize("shape", [(3, 2, 1), (3, 1, 2)])
+@pytest.mark.filterwarnings("error")
+def test_a_momentum_that_is_infinite_diverges_quietly(shape):
+    """PyMC ends the trajectory where the energy is not a number; nobody is to read of it."""
+    metric = StateMetric([Block(np.arange(6).reshape(shape), 1)], 6)
+    metric.at([np.array([[0.0], [5.0], [50.0]])], np.arange(6) >= 2)
+    momentum = np.ones(6)
+    momentum[[0, 3]] = np.inf
+    assert not np.isfinite(metric.velocity(momentum)).all()
+
+
 # -- exactness ----------------------------------------------------------------------------------
 
 

@@ -188,9 +188,10 @@ class StateMetric(QuadPotential):
 
     def velocity(self, x, out=None):
         """Velocity of a momentum."""
-        out = np.multiply(self._variance, x, out=out)
-        for index, covariance, _ in self._dense:
-            out[index] = np.matmul(covariance, x[index][..., None])[..., 0]
+        with np.errstate(invalid="ignore"):  # an infinite momentum: the trajectory diverges
+            out = np.multiply(self._variance, x, out=out)
+            for index, covariance, _ in self._dense:
+                out[index] = np.matmul(covariance, x[index][..., None])[..., 0]
         return out
 
     def energy(self, x, velocity=None):
