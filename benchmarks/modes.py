@@ -9,7 +9,8 @@ and merges (``--plain``). Data: motion capture and the hippocampus sample (``--d
 ``mocap6.npz`` and ``i01_maze15_2d_data_100ms_sample_trials.npz``), the authors' two simulated
 series (there too), letters that are read forward and backward, started from one cluster a letter,
 recordings one of whose states alternates between two regimes, counts whose stays are all of the
-same length, and two models whose scales have a half-normal prior each: normal, and a regression.
+same length, three models whose scales have a half-normal prior each: normal, a regression, and
+three columns; and counts, levels and choices, which depend on the same states.
 """
 
 import argparse
@@ -171,6 +172,39 @@ def regression(directory):
     return Problem(model, truth)
 
 
+def columns(directory):
+    """Three columns of 2,000 times, a half-normal scale each; of nine states two alternate."""
+    rng = np.random.default_rng(5)
+    truth = np.repeat(rng.integers(0, 8, 100), 20)
+    truth = np.where(truth == 7, 7 + np.cumsum(truth == 7) % 2, truth)
+    means, spreads = rng.normal(0.0, 0.8, (9, 3)), rng.uniform(0.4, 1.2, (9, 3))
+    spreads[8], means[8] = spreads[7], means[7] + [1.5, 0.0, 0.0]
+    y = rng.normal(means[truth], spreads[truth])
+    with pm.Model() as model:
+        z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", n_states=20), length=truth.size)
+        mean = pm.Normal("mean", 0.0, 2.0, shape=(20, 3))
+        sigma = pm.HalfNormal("sigma", 1.0, shape=(20, 3))
+        pm.Normal("y", mean[z], sigma[z], observed=y)
+    return Problem(model, truth)
+
+
+def likelihoods(directory):
+    """Tell eight states by counts, levels and choices at 2,000 times, each in two values."""
+    rng = np.random.default_rng(6)
+    truth = np.repeat(rng.integers(0, 8, 100), 20)
+    counts = rng.poisson(np.where(truth % 2, 8.0, 3.0))
+    levels = rng.normal(np.where(truth // 2 % 2, 0.7, -0.7), 1.0)
+    choices = rng.binomial(1, np.where(truth // 4, 0.9, 0.2))
+    with pm.Model() as model:
+        z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", n_states=20), length=truth.size)
+        rate, p = pm.Gamma("rate", 1.0, 0.1, shape=20), pm.Beta("p", 1.0, 1.0, shape=20)
+        mean, sigma = pm.Normal("mean", 0.0, 2.0, shape=20), pm.HalfNormal("sigma", 2.0, shape=20)
+        pm.Poisson("counts", rate[z], observed=counts)
+        pm.Normal("levels", mean[z], sigma[z], observed=levels)
+        pm.Bernoulli("choices", p[z], observed=choices)
+    return Problem(model, truth)
+
+
 DATA = {
     "mocap": mocap,
     "hippocampus": hippocampus,
@@ -181,6 +215,8 @@ DATA = {
     "stays": stays,
     "scales": scales,
     "regression": regression,
+    "columns": columns,
+    "likelihoods": likelihoods,
 }
 
 
