@@ -161,6 +161,19 @@ def test_scales_are_kept_where_they_belong():
     np.testing.assert_allclose(np.exp(new["sigma_log__"]), 1.0 + np.arange(6.0).reshape(3, 2, 1))
 
 
+def mixture_by_state(z):
+    mean = pm.Normal("mean", shape=(L, 2))
+    part = pm.HalfNormal.dist(np.array([0.1, 1.0, 9.0])[:, None, None], shape=(L, 2, 2))
+    sigma = pm.Mixture("sigma", [0.5, 0.5], part, shape=(L, 2))
+    pm.Normal("y", mean[z], sigma[z], observed=PAIR)
+
+
+def truncated(z):
+    mean = pm.Normal("mean", shape=(L, 2))
+    sigma = pm.Truncated("sigma", pm.Gamma.dist(2.0, 2.0), lower=0.1, upper=4.0, shape=(L, 2))
+    pm.Normal("y", mean[z], sigma[z], observed=PAIR)
+
+
 def one_slope_for_both(z):
     slope, sigma = pm.Normal("slope", shape=L), pm.HalfNormal("sigma", 1.0, shape=(L, 2))
     pm.Normal("y", (slope[z] * X)[:, None], sigma[z], observed=PAIR)
@@ -214,6 +227,8 @@ def size_of_a_number(z):
         two_likelihoods,
         scale_in_two_places,
         size_of_a_number,
+        mixture_by_state,
+        truncated,
         one_slope_for_both,
         correlated,
         random_covariate,
@@ -222,6 +237,64 @@ def size_of_a_number(z):
 def test_what_is_left_to_differ_is_not_integrated_out(declare):
     model = model_of(declare)
     assert find_complete(model, model["z"]) is None
+
+
+def test_designs_too_large_to_look_through(monkeypatch):
+    """A hundred columns: the covariates of all numbers and coefficients are 10,000 at a time."""
+    monkeypatch.setattr("pymc_dshdp.likelihood.regression_evidence.LARGEST", T * 2 * 4 - 1)
+    model = model_of(level_and_slope)
+    assert find_complete(model, model["z"]) is None
+
+
+TIED = np.array([0.1, 0.1, 1.0, 2.0])
+SCALES = {
+    "inverse gamma": (pm.InverseGamma, (2.0, 1.0), stats.invgamma(2.0)),
+    "uniform": (pm.Uniform, (0.2, 2.0), stats.uniform(0.2, 1.8)),
+    "log-normal": (pm.LogNormal, (0.0, 0.5), stats.lognorm(0.5)),
+}
+
+
+@pytest.mark.parametrize("shift", [0.0, 1000.0])
+@pytest.mark.parametrize("kind", SCALES)
+def test_equal_numbers(kind, shift):
+    """Of which rounding leaves a residual. Fails if the search for the scale begins there."""
+    make, parameters, prior = SCALES[kind]
+    path = np.array([0, 0, 1, 1])
+    with pm.Model() as model:
+        z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", n_states=2), length=4)
+        mean, sigma = pm.Normal("mean", shift, 1.0, shape=2), make("sigma", *parameters, shape=2)
+        pm.Normal("y", mean[z], sigma[z], observed=TIED + shift)
+
+    def log_evidence(y):
+        def density(s):
+            cov = np.ones((2, 2)) + s**2 * np.eye(2)
+            return stats.multivariate_normal.pdf(y, np.zeros(2), cov) * prior.pdf(s)
+
+        return np.log(integrate.quad(density, 1e-3, 2.0, limit=200)[0]
+                      + integrate.quad(density, 2.0, 60.0, limit=200)[0])  # fmt: skip
+
+    found = find_complete(model, z).marginals(model.initial_point()).of_path(path)
+    expected = [log_evidence(TIED[:2]), log_evidence(TIED[2:])]
+    np.testing.assert_allclose(found, expected, atol=0.05 if kind == "uniform" else 1e-5)
+
+
+def test_covariates_may_be_replaced():
+    """As the data may, for a step that is used again: for draws and for the evidence."""
+    with pm.Model() as model:
+        x, y = pm.Data("x", X), pm.Data("yd", PAIR)
+        z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", n_states=L), length=T)
+        b, sigma = pm.Normal("b", 0.0, 9.0, shape=(L, 2)), pm.HalfNormal("sigma", 1.0, shape=(L, 2))
+        pm.Normal("y", b[z] * x[:, None], sigma[z], observed=y)
+    emission, point = find_complete(model, z), {**model.initial_point(), "z": PATH}
+    point["sigma_log__"] = np.full((L, 2), np.log(0.01))
+    emission.draw(point, np.random.default_rng(1))
+    other = np.sin(np.arange(T))
+    with model:
+        pm.set_data({"x": other, "yd": 3.0 * np.column_stack([other, other])})
+    drawn = emission.draw(point, np.random.default_rng(1))["b"]
+    np.testing.assert_allclose(drawn[:2], 3.0, atol=0.1)
+    again = find_complete(model, z).marginals(point).of_path(PATH)
+    np.testing.assert_allclose(emission.marginals(point).of_path(PATH), again)
 
 
 @pytest.mark.slow

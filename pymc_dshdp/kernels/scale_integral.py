@@ -29,6 +29,7 @@ STEP, REACH = 0.125, 4.75  # of t: sinh(4.75) = 58
 T_NODES = STEP * np.arange(-round(REACH / STEP), round(REACH / STEP) + 1)
 SCANNED = np.arange(-10.0, 10.5, 0.5)
 NEWTON, CLOSE = 40, 0.05  # steps at most, and when one is the last, in standard deviations
+ROUNDING = 1e-12  # of a residual, beside all squares
 FURTHEST = 0.5  # that a step goes, of u, or five standard deviations
 DIFFERENCES = np.array([-0.01, 0.0, 0.01])  # standard deviations
 
@@ -55,9 +56,9 @@ class Profile(NamedTuple):
         """Log p(y | u), coefficients integrated out, for u of shape (K, G)."""
         return _log_likelihood(*self, u)
 
-    def typical(self, prior):
-        """Find a value of u near each mode, where one more number has the variance e^2 prior."""
-        square = np.exp(2.0 * prior)
+    def typical(self, around):
+        """Find a value of u near each mode, where one more number has the variance e^2 around."""
+        square = np.exp(2.0 * around)
         shrunk = (self.squares * square[:, None] / (square[:, None] + self.added)).sum(axis=1)
         return 0.5 * np.log((square + self.residual + shrunk) / (1.0 + self.visits))
 
@@ -170,16 +171,29 @@ class ScaleIntegral:
     def _evidence(self):
         return self._top + np.log(STEP * self._heights.sum(axis=1))
 
+    def _beginning(self):
+        """Values that are near the mode, or typical, or found by a scan; of the highest density.
+
+        The residual of equal numbers is what rounding leaves: no scale is near that.
+        """
+        visits, residual, added, squares = self._data
+        typical = self._data.typical(self._around)
+        fitted = visits > added.shape[1]
+        fitted &= residual > ROUNDING * (residual + squares.sum(axis=1))
+        near = typical.copy()
+        near[fitted] = 0.5 * np.log(residual[fitted] / visits[fitted])
+        found = np.stack([near, typical], axis=1)
+        density = self.log_density(found)
+        if not np.isfinite(density.max(axis=1)).all():
+            found = (found[:, :, None] + SCANNED).reshape(len(found), -1)
+            found = np.concatenate([found, self._around[:, None] + SCANNED], axis=1)
+            density = self.log_density(found)
+        return found[np.arange(len(found)), density.argmax(axis=1)]
+
     def _peak(self):
         """(mode, standard deviation there) by Newton's method, from a scan where need be."""
-        visits, residual, added, _ = self._data
-        u, fitted = self._data.typical(self._around), (visits > added.shape[1]) & (residual > 0.0)
-        u[fitted] = 0.5 * np.log(residual[fitted] / visits[fitted])
-        h = 1.0 / np.sqrt(1.0 + 2.0 * visits)
-        here = self.log_density(u[:, None])[:, 0]
-        if not np.isfinite(here).all():
-            scan = u[:, None] + SCANNED
-            u = scan[np.arange(len(u)), self.log_density(scan).argmax(axis=1)]
+        u = self._beginning()
+        h = 1.0 / np.sqrt(1.0 + 2.0 * self._data.visits)
         for _ in range(NEWTON):
             low, here, high = self.log_density(u[:, None] + h[:, None] * DIFFERENCES).T
             with np.errstate(invalid="ignore"):

@@ -27,6 +27,9 @@ from pymc_dshdp.likelihood.regression_terms import RegressionTerm
 
 __all__ = ["RegressionEvidence", "regression_evidence"]
 
+LARGEST = 10_000_000
+"""Covariates that are looked through for which column has which coefficients: 80 MB."""
+
 
 def regression_evidence(model, z, terms):
     """Yield the regressions of z whose coefficients and scales are all that tells states apart.
@@ -72,21 +75,37 @@ def _scale_of_each_state(model, match):
         or core_ndim(theta) != 0
         or concrete_shape(theta)[0] != match.n_states
         or not set(dependents(model, theta)) <= match.terms
-        or any(_differs_by_state(p, theta) for p in declared_parameters(theta))
+        or not _is_alike_in_all_states(theta)
         or not has_own_transform(model, theta, np.empty(concrete_shape(theta)))
         or not _is_positive(model, theta)
     ):
         return None
+    n = match.z.type.ndim
     try:
         axes = element_axes(node, theta, match.z)
-        return Scale(model, theta, exponent, axes[match.z.type.ndim :])
+        if len(axes) != match.likelihood.type.ndim or set(axes[:n]) != {0} or 0 in axes[n:]:
+            return None
+        scale = Scale(model, theta, exponent, axes[n:])
     except (NotElementwise, NotImplementedError):
         return None
+    return scale if scale.n_each == 1 or _design_size(match) <= LARGEST else None
 
 
-def _differs_by_state(parameter, theta):
-    """Whether a parameter of theta's prior may have several values along its first axis."""
-    return parameter.type.ndim == theta.type.ndim and parameter.type.shape[0] != 1
+def _design_size(match):
+    """How many covariates there are at all times, of all numbers and coefficients."""
+    coefficients = sum(int(np.prod(concrete_shape(v)[1:], dtype=int)) for v in match.variables)
+    return int(np.prod(concrete_shape(match.likelihood), dtype=int)) * coefficients
+
+
+def _is_alike_in_all_states(theta):
+    """Whether the parameters of theta's prior are numbers, the same along its first axis."""
+    try:
+        parameters, cores = declared_parameters(theta), theta.owner.op.ndims_params
+    except ValueError:  # PyMC does not say what the parameters are
+        return False
+    return not any(cores) and all(
+        p.type.ndim < theta.type.ndim or p.type.shape[0] == 1 for p in parameters
+    )
 
 
 def _is_positive(model, theta):
@@ -225,7 +244,10 @@ class Scale:
 
 
 class NotSideBySide(Exception):
-    """The numbers of a time are no regressions side by side, each with a scale of its own."""
+    """The numbers of a time are no regressions side by side, each with a scale of its own.
+
+    Or this is not known: covariates are random, or coefficients not independent.
+    """
 
 
 class RegressionEvidence(RegressionTerm):
@@ -247,6 +269,8 @@ class RegressionEvidence(RegressionTerm):
         Terms of the model that it stands for.
     n_kept : int
         Numbers of a state that are drawn with a division of times: the scales.
+    n_parts : int
+        B, the regressions side by side.
 
     Raises
     ------
@@ -257,26 +281,27 @@ class RegressionEvidence(RegressionTerm):
     def __init__(self, model, match, scale):
         super().__init__(model, match)
         self.terms, self.n_kept = match.terms, 0 if scale is None else scale.n_each
+        self.n_parts = max(1, self.n_kept)
         self._scale, self._name = scale, match.likelihood.name
         C, P = self._likelihood.C, sum(int(np.prod(s[1:], dtype=int)) for s in self._shapes)
         self._columns, self._coefficients = np.arange(C)[None], np.arange(P)[None]
         if self.n_kept > 1:
-            self._columns, self._coefficients = self._side_by_side(match)
+            if not self._of_data or not all(has_op(v, NormalRV) for v in match.variables):
+                raise NotSideBySide
+            self._divide(self._design({}))
 
-    def _side_by_side(self, match):
-        """(columns, coefficients) of each scale, shapes (B, C / B) and (B, P / B)."""
+    def _divide(self, x):
+        """Find the columns and coefficients of each scale: (B, C / B) and (B, P / B)."""
         scales, every = self._scale.of_columns(self._likelihood.trail), range(self._scale.n_each)
-        known = self._design_of_data is not None
-        if not known or not all(has_op(v, NormalRV) for v in match.variables):
-            raise NotSideBySide
-        used = (self._design_of_data != 0.0).any(axis=0)  # (C, P)
+        used = np.any(x, axis=0)  # (C, P)
         of_scale = np.array([used[scales == b].any(axis=0) for b in every])
         columns = [np.flatnonzero(scales == b) for b in every]
         coefficients = [np.flatnonzero(x) for x in of_scale]
         sizes = {(len(c), len(p)) for c, p in zip(columns, coefficients, strict=True)}
         if (of_scale.sum(axis=0) != 1).any() or len(sizes) > 1:
             raise NotSideBySide
-        return np.array(columns), np.array(coefficients)
+        self._columns, self._coefficients = np.array(columns), np.array(coefficients)
+        self._divided = x
 
     def named_if_singular(self):
         """Raise ``SamplingError`` with the names where scales are 0 or matrices singular."""
@@ -286,6 +311,8 @@ class RegressionEvidence(RegressionTerm):
         """Return marginal likelihoods of sets of times."""
         x, offset, scale = self._arrays(point)
         residual = self._likelihood.data(point) - offset
+        if self.n_kept > 1 and x is not self._divided:
+            self._divide(x)
         columns, own = self._columns, self._coefficients
         x = x[:, columns[:, :, None], own[:, None]].swapaxes(0, 1)  # (B, T, C, P)
         rows = np.concatenate([x, residual.T[columns].swapaxes(1, 2)[..., None]], axis=-1)

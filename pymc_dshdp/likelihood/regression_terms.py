@@ -65,22 +65,31 @@ class RegressionTerm:
         ]  # fmt: skip
         self._n_variables = len(match.variables)
         self._read = point_function([offset, *match.scale])
-        self._covariates, self._design_of_data = point_function(covariates), None
-        if all(isinstance(v, Constant | SharedVariable) for v in graph_inputs(covariates)):
-            self._design_of_data = self._design({})
+        inputs = [v for v in graph_inputs(covariates) if not isinstance(v, Constant)]
+        self._covariates, self._shared = point_function(covariates), inputs
+        self._of_data = all(isinstance(v, SharedVariable) for v in inputs)
+        self._x = self._seen = None
         self._prior = NormalPriors(model, match.variables)
         if match.likelihood in model.observed_RVs:
             likelihood.data({})
 
     def _arrays(self, point):
         """Covariates (T, C, P), offset (T, C) and, of a Normal, scale (T, C)."""
-        x = self._design(point) if self._design_of_data is None else self._design_of_data
-        T, C = self._likelihood.T, self._likelihood.C
+        x, T, C = self._design(point), self._likelihood.T, self._likelihood.C
         others = self._read(point)
         return x, *(np.broadcast_to(a, self._path_shape).reshape(T, C) for a in others)
 
     def _design(self, point):
-        """Evaluate the covariates (T, C, P); those of a column are variable after variable."""
+        """Covariates (T, C, P): anew at each call unless they are data, else once replaced."""
+        if not self._of_data:
+            return self._evaluated(point)
+        seen = [v.get_value(borrow=True) for v in self._shared]
+        if self._x is None or any(a is not b for a, b in zip(seen, self._seen, strict=True)):
+            self._x, self._seen = self._evaluated(point), seen
+        return self._x
+
+    def _evaluated(self, point):
+        """Evaluate the covariates; those of a column are variable after variable."""
         T, width = self._likelihood.T, self._n_variables
         flat = [x.reshape(T, -1) for x in self._covariates(point)]
         columns = range(0, len(flat), width)

@@ -15,10 +15,16 @@ class SeveralEmissions:
     Parameters
     ----------
     parts : list of CollapsedEmission or RegressionEvidence
+
+    Attributes
+    ----------
+    n_parts : int
+        Regressions and families in all.
     """
 
     def __init__(self, parts):
         self._parts = parts
+        self.n_parts = sum(part.n_parts for part in parts)
 
     @contextmanager
     def named_if_singular(self):

@@ -53,9 +53,11 @@ class CollapsedEmission(ConjugateTerm):
         Terms of the model that it stands for.
     n_kept : int
         Numbers of a state that are drawn with a division of times, see ``Marginals``: none.
+    n_parts : int
+        See ``JointDensity``: one.
     """
 
-    n_kept = 0
+    n_kept, n_parts = 0, 1
 
     def __init__(self, model, match):
         super().__init__(model, match)

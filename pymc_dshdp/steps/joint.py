@@ -76,8 +76,10 @@ class JointDensity:
     ----------
     available : bool
         False too where the path of some states is data.
-    emissions : list of CollapsedEmission or None
+    emissions : list of CollapsedEmission, RegressionEvidence, SeveralEmissions or None
         One per states variable.
+    parts : int
+        Of how many terms the density of the data is, each of which takes about as long.
     """
 
     def __init__(self, model, prior, paths, transition):
@@ -86,6 +88,7 @@ class JointDensity:
         self.emissions = [find_complete(model, z) for z in prior.states]
         self.available = self.persistence.available and None not in self.emissions
         self.available &= bool(prior.states) and not prior.observed
+        self.parts = sum(e.n_parts for e in self.emissions) if self.available else 1
 
     def __call__(self, point):
         """Evaluate; NaN where not ``available``."""

@@ -67,13 +67,14 @@ class SplitMerge:
         otherwise moves are made given them.
     """
 
-    effort, sums_out_missing = 1.0, False
+    sums_out_missing = False
 
     def __init__(self, model, prior, paths, transition, joint):
         self.available = joint.available and prior.gamma is not None and len(prior.states) == 1
         if not self.available:
             return
         self._transition, self._joint = transition, joint
+        self.effort = 1.0 / joint.parts
         self._moves = PathMoves(paths, transition, joint.persistence)
 
     def __call__(self, point, rng, n_proposals):

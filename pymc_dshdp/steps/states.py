@@ -137,7 +137,7 @@ class StatesStep(ChainStep):
 
         One chain in four keeps a plain start, so that it means something if they agree.
         """
-        n_entries = sum(prior.n_times * prior.n_states for prior in self._priors)
+        n_entries = sum(p.n_times * p.n_states * p.joint.parts for p in self._priors)
         plan = plan_of(self.n_tune, n_entries)
         able = self.hold < HELD_ITERATIONS and all(
             prior.joint.available and prior.starts_from_data(point) for prior in self._priors
