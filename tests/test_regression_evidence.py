@@ -240,7 +240,7 @@ def test_what_is_left_to_differ_is_not_integrated_out(declare):
 
 
 def test_designs_too_large_to_look_through(monkeypatch):
-    """A hundred columns: the covariates of all numbers and coefficients are 10,000 at a time."""
+    """Covariates of all times, numbers and coefficients: too many for a hundred columns."""
     monkeypatch.setattr("pymc_dshdp.likelihood.regression_evidence.LARGEST", T * 2 * 4 - 1)
     model = model_of(level_and_slope)
     assert find_complete(model, model["z"]) is None

@@ -123,6 +123,23 @@ def test_a_singular_scale_is_named():
         raise np.linalg.LinAlgError
 
 
+def test_proposals_are_as_many_as_they_cost():
+    """Two regressions side by side, counts and a level take four times what counts take.
+
+    Fails if proposals are counted as if there were one.
+    """
+
+    def proposals(*parts):
+        with pm.Model():
+            z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", n_states=L), length=T)
+            for part in parts:
+                part(z)
+            return dshdp.WeakLimitFFBS([z]).n_proposals
+
+    assert proposals(counts) > 0.0
+    assert proposals(pair, counts, level) == pytest.approx(proposals(counts) / 4.0)
+
+
 @pytest.mark.slow
 def test_chains_arrive_and_parameters_follow_the_states():
     """Bare ``pm.sample``: pilots and moves are on, for counts and two columns with a scale each.

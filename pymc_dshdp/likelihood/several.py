@@ -66,14 +66,16 @@ class SeveralMarginals(NothingKept):
     Parameters
     ----------
     parts : list of Marginals or RegressionMarginals
+    sizes : list of int, optional
+        How many arrays the moments of each are; found by default.
     """
 
-    def __init__(self, parts):
+    def __init__(self, parts, sizes=None):
         self._parts = parts
         self.kept = np.concatenate([part.kept for part in parts], axis=1)
         self._widths = np.cumsum([part.kept.shape[1] for part in parts])[:-1]
         one = np.zeros(1, np.int64)
-        self._sizes = [len(part.among(one).moments(one, 1)) for part in parts]
+        self._sizes = sizes or [len(part.among(one).moments(one, 1)) for part in parts]
 
     def _each(self, moments):
         """(part, its moments) of every part."""
@@ -88,7 +90,7 @@ class SeveralMarginals(NothingKept):
 
     def among(self, times):
         """Return the same for some of the times alone."""
-        return SeveralMarginals([part.among(times) for part in self._parts])
+        return SeveralMarginals([part.among(times) for part in self._parts], self._sizes)
 
     def evidence(self, moments, slots):
         """Log marginal likelihoods of moments with the priors of some states, shape (K,)."""
