@@ -27,25 +27,52 @@ def counts(y, **layout):
 
 
 def test_it_is_that_of_enumeration(monkeypatch):
-    """Two sequences, a state that is known; fails if a start or a transition is left out."""
+    """Two sequences, a state that is known; fails if a start or a transition is left out.
+
+    Fails too if the transitions are those of the draw alone, or their mean is that of all chains
+    or under the numbers as they are.
+    """
     monkeypatch.setattr(path_entropy, "DRAWS", 4)
     model = counts(Y, lengths=[4, 2], known={2: 1})
     idata = sample(model, draws=20, tune=10)
+    idata = renumbered(idata, np.random.default_rng(1))
     found = path_entropy.statistics_with_entropy(idata, model)
-    posterior = group(idata, "posterior").isel(draw=slice(None, None, 5))
-    np.testing.assert_array_equal(found["draw"], posterior["draw"])
-    for chain, draw in np.ndindex(2, 4):
-        now = posterior.isel(chain=chain, draw=draw)
-        kappa, start = now["hmm_kappa"].values, now["hmm_pi_init"].values
-        P = np.diag(kappa) + (1 - kappa)[:, None] * now["hmm_pi_bar"].values
-        table = stats.poisson.logpmf(Y[:, None], now["rate"].values)
-        table[2, [0, 2]] = -np.inf
-        expected = 0.0
-        for part in (slice(0, 4), slice(4, 6)):
-            paths, path = all_paths(L, part.stop - part.start), now["z"].values[part]
-            every = log_joint_of_paths(paths, table[part], start, P)
-            expected += logsumexp(every) - every[(paths == path).all(axis=1)][0]
-        assert found["path_entropy"].values[chain, draw] == pytest.approx(expected, abs=1e-8)
+    aligned = group(dshdp.align(idata), "posterior").isel(draw=slice(None, None, 5))
+    np.testing.assert_array_equal(found["draw"], aligned["draw"])
+    for chain in range(2):
+        draws = [aligned.isel(chain=chain, draw=draw) for draw in range(4)]
+        kappa = [now["hmm_kappa"].values for now in draws]
+        P = np.mean(
+            [
+                np.diag(k) + (1 - k)[:, None] * now["hmm_pi_bar"].values
+                for k, now in zip(kappa, draws, strict=True)
+            ],
+            axis=0,
+        )
+        start = np.mean([now["hmm_pi_init"].values for now in draws], axis=0)
+        for draw, now in enumerate(draws):
+            table = stats.poisson.logpmf(Y[:, None], now["rate"].values)
+            table[2, [0, 2]] = -np.inf
+            expected = 0.0
+            for part in (slice(0, 4), slice(4, 6)):
+                paths, path = all_paths(L, part.stop - part.start), now["z"].values[part]
+                every = log_joint_of_paths(paths, table[part], start, P)
+                expected += logsumexp(every) - every[(paths == path).all(axis=1)][0]
+            assert found["path_entropy"].values[chain, draw] == pytest.approx(expected, abs=1e-8)
+
+
+def renumbered(idata, rng):
+    """Give states 0 and 2 each other's numbers in draws at random; 1 is known."""
+    posterior = idata["posterior"]
+    for index in np.ndindex(posterior["z"].shape[:2]):
+        if rng.random() < 0.5:
+            order = [2, 1, 0]
+            for name in ("hmm_kappa", "hmm_pi_init", "hmm_beta", "rate"):
+                posterior[name].values[index] = posterior[name].values[index][order]
+            rows = posterior["hmm_pi_bar"].values
+            rows[index] = rows[index][order][:, order]
+            posterior["z"].values[index] = 2 - posterior["z"].values[index]
+    return idata
 
 
 def test_check_adds_it_where_chains_disagree():
