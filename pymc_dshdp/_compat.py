@@ -6,6 +6,7 @@ import pymc as pm
 import pymc.step_methods
 import xarray as xr
 from pymc.step_methods.compound import BlockedStep, CompoundStep, flatten_steps
+from pytensor.graph.basic import Constant
 
 PYMC_6 = int(pm.__version__.split(".")[0]) >= 6
 
@@ -77,6 +78,14 @@ class ChainStep(BlockedStep):
 
     def _begin_chain(self, steps, tune):
         pass
+
+
+def axis_and_parts(node):
+    """(axis, parts) of a Join: the axis an integer where it is known, else a variable."""
+    if hasattr(node.op, "axis"):
+        return node.op.axis, node.inputs
+    axis, *parts = node.inputs
+    return int(axis.data) if isinstance(axis, Constant) else axis, parts
 
 
 def register_steps(classes):

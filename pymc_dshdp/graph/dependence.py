@@ -35,7 +35,7 @@ from pytensor.tensor.special import LogSoftmax, Softmax
 from pytensor.tensor.type import discrete_dtypes
 from pytensor.tensor.utils import _parse_gufunc_signature
 
-from pymc_dshdp._compat import IfElse
+from pymc_dshdp._compat import IfElse, axis_and_parts
 from pymc_dshdp.graph.walks import registering
 
 __all__ = [
@@ -209,11 +209,8 @@ def _stacked(op, node, at):
 
 @registered(Join)
 def _joined(op, node, at):
-    if hasattr(op, "axis"):
-        axis, parts = op.axis, node.inputs
-    else:
-        [axis, *parts] = node.inputs
-        axis = int(at.value(axis))
+    axis, parts = axis_and_parts(node)
+    axis = axis if isinstance(axis, int) else int(at.value(axis))
     return [np.concatenate([at.times(v) for v in parts], axis=axis)]
 
 

@@ -12,6 +12,7 @@ from pytensor.tensor.math import Dot, Sum
 from pytensor.tensor.shape import SpecifyShape
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 
+from pymc_dshdp._compat import axis_and_parts
 from pymc_dshdp.graph.pointwise import depends_on, indexed_variable
 from pymc_dshdp.graph.walks import has_op
 
@@ -153,8 +154,8 @@ def _part(node, rows, n):
         if any(e != ALL for e in op.idx_list[: axis + n]):
             raise NotLinear("it takes some times")
     elif isinstance(op, Join) and len(axes) == 1:
-        at = op.axis if hasattr(op, "axis") else getattr(inputs[0], "data", None)
-        if at is None or int(at) % node.type.ndim in range(axis, axis + n):
+        at, _ = axis_and_parts(node.owner)
+        if not isinstance(at, int) or at % node.type.ndim in range(axis, axis + n):
             raise NotLinear("it joins times")
         parts = [
             p if i in moving or p.type.ndim == 0 else pt.zeros_like(p) for i, p in enumerate(parts)

@@ -20,7 +20,7 @@ from pytensor.tensor.extra_ops import Unique
 from pytensor.tensor.reshape import JoinDims, SplitDims
 from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
 
-from pymc_dshdp._compat import IfElse
+from pymc_dshdp._compat import IfElse, axis_and_parts
 from pymc_dshdp.graph import renumbered_sums  # noqa: F401, its rules
 from pymc_dshdp.graph.dependence import INDEXING, SETTING, index_entries
 from pymc_dshdp.graph.kinds import FREE, LABEL, NUMBERED, free, registered, rule_of, together
@@ -211,14 +211,12 @@ def _stacked(op, node, at):
 
 @registered(Join)
 def _joined(op, node, at):
-    if hasattr(op, "axis"):
-        axis, parts = op.axis, node.inputs
-    else:
-        [axis, *parts] = node.inputs
-        axis = int(axis.data) if isinstance(axis, Constant) else None
+    axis, parts = axis_and_parts(node)
     kind = together(at.kinds(parts))
-    if axis is None or len(parts) == 1:
-        return kind if len(parts) == 1 else NUMBERED
+    if len(parts) == 1:
+        return kind
+    if not isinstance(axis, int):
+        return NUMBERED
     return NUMBERED if axis % node.outputs[0].type.ndim in kind.axes else kind
 
 

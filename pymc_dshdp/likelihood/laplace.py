@@ -12,7 +12,7 @@ prior. No ratio of an exact move looks at it.
 
 import numpy as np
 
-from pymc_dshdp.likelihood.marginals import NothingKept
+from pymc_dshdp.likelihood.marginals import SetMarginals
 
 __all__ = ["LaplaceMarginals"]
 
@@ -23,7 +23,7 @@ SHRUNK = (1.0, 0.3, 0.1, 0.03)  # a step that goes too far is shortened
 DIFFERENCE = 1e-5  # in spreads of the prior
 
 
-class LaplaceMarginals(NothingKept):
+class LaplaceMarginals(SetMarginals):
     """As ``Marginals``, with the vector of each state kept.
 
     Moments of a state are the weights of all times, 1 where they are its own.

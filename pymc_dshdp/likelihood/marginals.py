@@ -2,11 +2,14 @@
 
 import numpy as np
 
-__all__ = ["Marginals", "NothingKept"]
+__all__ = ["Marginals", "SetMarginals"]
 
 
-class NothingKept:
-    """Marginals out of which all that differs by state is integrated.
+class SetMarginals:
+    """Marginals of sets of times, one for each of some states, from ``moments`` and ``evidence``.
+
+    Subclasses say what these are. Here all that differs by state is integrated out; those that
+    keep some of it say what is drawn, and how.
 
     Parameters
     ----------
@@ -15,7 +18,8 @@ class NothingKept:
     Attributes
     ----------
     kept : ndarray of shape (L, R)
-        What is drawn with a division of times, and not integrated out of it: R = 0 numbers here.
+        What is drawn with a division of times, and not integrated out of it: R = 0 numbers, unless
+        a subclass says otherwise.
     """
 
     def __init__(self, n_states):
@@ -42,7 +46,7 @@ class NothingKept:
         return self.kept[0]
 
 
-class Marginals(NothingKept):
+class Marginals(SetMarginals):
     """What a family says of sets of times, at one point.
 
     Parameters

@@ -4,14 +4,14 @@ import numpy as np
 
 from pymc_dshdp.kernels.emissions_statistics import pooled_factors, triangular_statistics
 from pymc_dshdp.kernels.scale_integral import ScaleIntegral, prior_mode, profile
-from pymc_dshdp.likelihood.marginals import NothingKept
+from pymc_dshdp.likelihood.marginals import SetMarginals
 
 __all__ = ["RegressionMarginals", "ScaledMarginals"]
 
 LOG_2PI = np.log(2.0 * np.pi)
 
 
-class RegressionMarginals(NothingKept):
+class RegressionMarginals(SetMarginals):
     r"""What regressions with normal coefficients say of sets of times, at one point.
 
     There are B of them side by side, each of C numbers at a time and with P coefficients of its

@@ -4,7 +4,7 @@ from contextlib import ExitStack, contextmanager
 
 import numpy as np
 
-from pymc_dshdp.likelihood.marginals import NothingKept
+from pymc_dshdp.likelihood.marginals import SetMarginals
 
 __all__ = ["SeveralEmissions", "SeveralMarginals"]
 
@@ -58,7 +58,7 @@ class SeveralEmissions:
         return new
 
 
-class SeveralMarginals(NothingKept):
+class SeveralMarginals(SetMarginals):
     """What several likelihoods say of sets of times, all of them together.
 
     Moments are those of one part after another, and so are the numbers kept.
