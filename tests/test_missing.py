@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 import pymc_dshdp as dshdp
-from pymc_dshdp.steps.weak_limit import WeakLimitFFBS
+from pymc_dshdp.steps import SliceEmissionStep, WeakLimitFFBS
 
 pytestmark = pytest.mark.usefixtures("python_mode")
 
@@ -79,6 +79,27 @@ def test_positive_observations_are_redrawn_in_value_space():
     [name] = [v.name for v in step.vars if "unobserved" in v.name]
     drawn = step._missing.draw(model.initial_point(), step.rng)[name]
     assert np.log(np.exp(drawn) if name.endswith("log__") else drawn) == pytest.approx(3.0, abs=0.5)
+
+
+def test_a_scale_may_begin_with_nothing_but_missing_values():
+    """PyMC's start has the mean where a value is missing, and all of a state known there alone.
+
+    Fails if that start is taken for data that leave the scale no density.
+    """
+    y = np.ma.masked_array(np.random.default_rng(0).normal(size=12), mask=np.arange(12) == 3)
+    with pytest.warns(UserWarning, match="imput"), pm.Model() as model:
+        prior = dshdp.FixedTransitions("hmm", n_states=3)
+        z = dshdp.HiddenStates("z", prior, length=12, known={3: 0})
+        pm.Normal("y", 0.0, pm.HalfNormal("sigma", shape=3)[z], observed=y)
+        step = SliceEmissionStep([model["sigma"]], rng=np.random.default_rng(1))
+    first = WeakLimitFFBS([z], model=model, rng=np.random.default_rng(2))
+    point, _ = step.step(first.step(model.initial_point())[0])
+    assert np.isfinite(point["sigma_log__"]).all()
+    with pm.Model() as constant:
+        z = dshdp.HiddenStates("z", dshdp.FixedTransitions("hmm", n_states=3), length=12)
+        pm.Normal("y", 0.0, pm.HalfNormal("sigma", shape=3)[z], observed=np.zeros(12))
+        with pytest.raises(ValueError, match="a scale parameter collapses to 0"):
+            SliceEmissionStep([constant["sigma"]])
 
 
 def test_missing_values_of_an_autoregression():

@@ -239,10 +239,13 @@ class ConditionalTerm:
     spread : ndarray
         Interquartile range of the prior in value space at the start, for each element; widths of
         the slices follow from it and the visits, neither of which the update moves.
+    has_missing : bool
+        Whether values of the likelihood are missing, and so imputed by the point.
     """
 
     def __init__(self, model, match, start):
         self.value = model.rvs_to_values[match.variable]
+        self.has_missing = match.source is not None
         self._conditional = conditional = match.conditional
         self._by_state, self._n_states = match.by_state, match.n_states
         self._z = model.rvs_to_values[match.z].name

@@ -95,9 +95,11 @@ def rehearse(method, step, start, **attributes):
     """
     kept = dict(vars(step))
     vars(step).update(attributes, rng=np.random.default_rng(0))
-    with telling_of_compilation():
-        method(step, start)
-    vars(step).update(kept)
+    try:
+        with telling_of_compilation():
+            method(step, start)
+    finally:
+        vars(step).update(kept)
 
 
 def chain_number(rng, alone):

@@ -112,7 +112,13 @@ class SliceEmissionStep(ChainStep):
         self.vars = [term.value for term in self._terms]
         self.blocked = blocked
         self.rng = get_random_generator(rng)
-        rehearse(SliceEmissionStep.step, self, start)
+        try:
+            rehearse(SliceEmissionStep.step, self, start)
+        except ValueError:
+            # PyMC's start has the mean itself where a value is missing: the scale of a state of
+            # nothing else would be 0. The step of the states, which is before, redraws the values.
+            if not any(term.has_missing for term in self._terms):
+                raise
 
     @property
     def spreads(self):
