@@ -8,7 +8,7 @@ import pytest
 from models import FAST
 from pymc.exceptions import SamplingError
 from pymc.logprob.utils import ParameterValueError
-from scipy import stats
+from scipy import special, stats
 
 import pymc_dshdp as dshdp
 from pymc_dshdp.likelihood import table as loglik
@@ -612,6 +612,21 @@ def test_times_read_from_data_may_not_be_replaced_later():
     with pytest.raises(SamplingError, match="'seen', which says which element of y belongs"):
         table(point)
     assert LogLikelihoodTable(model, model["z"], L)(point)[3].any()
+
+
+def test_times_may_be_read_from_shapes_of_what_is_sampled():
+    """The length is data's, and the axis of a softmax is counted from the shape of logits."""
+    y = np.arange(T, dtype="int32") % L
+    with pm.Model() as model:
+        seen = pm.Data("seen", y)
+        z = states(length=seen.shape[0])
+        pm.Categorical("y", logit_p=pm.Normal("logit_p", shape=(L, L))[z], observed=seen)
+    table, point = LogLikelihoodTable(model, model["z"], L), random_point(model, 0)
+    expected = special.log_softmax(point["logit_p"], axis=1)[:, y].T
+    np.testing.assert_allclose(table(point), expected, atol=1e-12)
+    seen.set_value(y[1:])
+    with pytest.raises(SamplingError, match="'seen', which says which element of y belongs"):
+        table(point)
 
 
 def test_labelled_dimensions_give_the_same_table():

@@ -7,6 +7,7 @@ Which element of it belongs to which time point is proved from the graph (``grap
 
 import logging
 import warnings
+from functools import partial
 
 import numpy as np
 import pytensor
@@ -255,7 +256,14 @@ class LogLikelihoodTable:
         self._data = {v: x for p in self._places for v, x in p.data.items()}
         asked = {v: x for p in self._places for v, x in p.asked.items()}
         self._asked = list(asked.values())
-        self._ask = pytensor.function([], list(asked), mode="FAST_COMPILE") if asked else None
+        self._ask = self._asking(list(asked), start) if asked else None
+
+    def _asking(self, graphs, start):
+        """Compile graphs that only shared variables, and the shapes of others, determine."""
+        now = {**start, self.z_value.name: np.zeros(self.shape, self.z_value.dtype)}
+        inputs = list(explicit_graph_inputs(graphs))
+        function = pytensor.function(inputs, graphs, mode="FAST_COMPILE")
+        return partial(function, *(now[v.name] for v in inputs))
 
     def _refuse_other_places(self):
         """Raise if data that say which element belongs to which time were replaced since.
