@@ -327,6 +327,17 @@ def test_levels_that_differ_are_not_called_short():
     assert verdict.apart == ["q0"] and verdict.short == ["slow"]
 
 
+@pytest.mark.parametrize(("chains", "draws"), [(1, 1), (3, 3)])
+def test_chains_without_an_effective_sample_size_are_short(chains, draws):
+    """Fails if what ArviZ cannot tell of so few draws is taken for nothing wrong."""
+    checked = dshdp.check(result(TRUTH, L, chains=chains, draws=draws, noise=0.0))
+    assert not checked.problems and not checked.ok and checked.more_draws == 100
+    [text] = checked.short
+    assert text.startswith(
+        f"chains of fewer than 4 draws have no effective sample size; these have {draws}"
+    )
+
+
 def test_an_infinite_r_hat_is_no_rate():
     """Fails, with an overflow, if half chains that are constant want infinitely many draws."""
     halves = np.repeat([[8.0, 7.0], [8.0, 8.0]], 6, axis=1)

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from pymc_dshdp._compat import group
 from pymc_dshdp.analysis.alignment import chain_message
-from pymc_dshdp.analysis.convergence import judge
+from pymc_dshdp.analysis.convergence import WANTED_ESS, judge
 from pymc_dshdp.analysis.invariant import diagnostics, label_invariant
 from pymc_dshdp.analysis.modes import advice, starts, table_of_modes
 from pymc_dshdp.analysis.numbering import match_states
@@ -27,6 +27,7 @@ LARGEST_TRUNCATED = 0.01
 IN_USE = 0.95  # share of draws that occupy a state whose parameters are compared
 ELEMENTS = 300  # of state parameters compared, evenly spaced where there are more
 LISTED = 3
+FEWEST = 4  # draws of a chain that ArviZ needs for an effective sample size
 MANY = 20  # times the draws there are
 
 
@@ -206,6 +207,11 @@ def _chain_problems(verdicts, found, aligned, draws):
     """Say which quantities are at different levels, and how many draws the others want."""
     problems = []
     short, more = [], max(verdict.more for verdict in verdicts)
+    if draws < FEWEST:
+        text = (
+            f"chains of fewer than {FEWEST} draws have no effective sample size; these have {draws}"
+        )
+        return [], [f"{text}: about {WANTED_ESS} more draws in each chain at least"], WANTED_ESS
     for verdict, numbers, where in zip(
         verdicts, (found, aligned), ("", " after alignment"), strict=True
     ):

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import chdtri
 
-__all__ = ["Verdict", "judge"]
+__all__ = ["WANTED_ESS", "Verdict", "judge"]
 
 WANTED_ESS = 100  # per chain
 LEAST_ESS = 50  # per chain: estimates of 400 scatter by 15%, the least of dozens is at 250
