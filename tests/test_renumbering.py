@@ -11,7 +11,7 @@ import pytest
 from models import python_graphs, sample
 
 import pymc_dshdp as dshdp
-from pymc_dshdp._compat import group
+from pymc_dshdp._compat import group, with_groups
 from pymc_dshdp.distributions import HiddenPathRV
 from pymc_dshdp.graph.kinds import FREE, LABEL, NUMBERED, free
 from pymc_dshdp.graph.renumbering import kind_of
@@ -343,3 +343,90 @@ def test_no_composition_is_claimed_wrongly(parts):
             np.testing.assert_allclose(new, s[old.astype(int)] if kind == LABEL else old)
             claims[kind.name] += 1
     assert claims["free"] > 100 and claims["label"] > 10
+
+
+Y = np.repeat([-3.0, 0.0, 3.0], 4) + 0.1
+
+
+def stacked():
+    return pt.stack([pm.Normal(name, 0.0, 3.0) for name in "abc"])
+
+
+ROWS = {
+    "declared": (lambda: pm.Normal("mu", 0.0, 3.0, dims="hmm_state"), (), False),
+    "computed": (lambda: pt.exp(pm.Normal("mu", 0.0, 3.0, dims="hmm_state")), (), False),
+    "the same": (lambda: pm.Normal("mu", 0.0, 3.0) * pt.ones(3), (), False),
+    "without a name": (lambda: pm.Normal("mu", 0.0, 3.0, shape=3), ("mu",), False),
+    "stacked": (stacked, ("a", "b", "c"), False),
+    "of a reference": (
+        lambda: pt.concatenate([pt.zeros(1), pm.Normal("mu", 0.0, 3.0, shape=2)]),
+        ("mu",),
+        False,
+    ),
+    "constant": (lambda: pt.as_tensor(np.array([-3.0, 0.0, 3.0])), ("a constant",), True),
+    "some alike": (lambda: pt.as_tensor(np.array([-3.0, 3.0, 3.0])), ("a constant",), False),
+}
+
+
+@pytest.mark.parametrize("case", ROWS)
+def test_what_is_left_behind(case):
+    """Rows that the model indexes with states and no renumbering moves are recorded."""
+    rows, unnamed, tied = ROWS[case]
+    with pm.Model() as model:
+        z = dshdp.HiddenStates("z", dshdp.FixedTransitions("hmm", n_states=3), length=len(Y))
+        pm.Normal("y", rows()[z], 0.5, observed=Y)
+    record_variables(model)
+    record = record_in(model, z)
+    assert record.unnamed == unnamed
+    assert record.tied == tied
+
+
+@pytest.mark.parametrize("case", ["without a name", "stacked"])
+def test_states_apart_from_their_parameters(case):
+    """Fails if what is read with the model takes new numbers of z for old ones of mu.
+
+    Not refused where align changed no number, or the axis was named before.
+    """
+    rows, unnamed, _ = ROWS[case]
+    with pm.Model() as model:
+        z = dshdp.HiddenStates("z", dshdp.FixedTransitions("hmm", n_states=3), length=len(Y))
+        pm.Normal("y", rows()[z], 0.5, observed=Y)
+    idata = sample(model, draws=10, tune=5)
+    z = idata["posterior"]["z"].values
+    z[:, :5] = (z[:, :5] + 1) % 3  # label switching, along with mu
+    for name in unnamed:
+        x = idata["posterior"][name].values
+        if x.ndim == 3:
+            x[:, :5] = x[:, :5][..., [2, 0, 1]]
+    with pytest.warns(UserWarning, match="left as they are"):
+        aligned = dshdp.align(idata)
+    for read in (
+        lambda: dshdp.smooth(aligned, model=model),
+        lambda: dshdp.forecast(aligned, model=model, horizon=2),
+        lambda: dshdp.held_out_log_likelihood(aligned, model=model),
+    ):
+        with pytest.raises(ValueError, match=f"but not {', '.join(unnamed)}, which the model"):
+            read()
+    if case == "stacked":
+        return
+    posterior = group(idata, "posterior")
+    named = posterior.assign(mu=posterior["mu"].rename(mu_dim_0="hmm_state"))
+    renamed = dshdp.align(with_groups(idata, {"posterior": named}))
+    assert dshdp.smooth(renamed, model=model).max("hmm_state").min() > 0.85
+    assert dshdp.smooth(idata, model=model).max("hmm_state").min() < 0.8  # numbers are mixed
+
+
+def test_constants_tell_states_apart():
+    """Numbers of z are those of the constants, before and after everything that aligns."""
+    with pm.Model() as model:
+        z = dshdp.HiddenStates("z", dshdp.FixedTransitions("hmm", n_states=3), length=len(Y))
+        pm.Normal("y", ROWS["constant"][0]()[z], 0.5, observed=Y)
+    idata = sample(model, draws=10, tune=10)
+    with pytest.raises(ValueError, match="constants that it indexes with"):
+        dshdp.align(idata)
+    found = dshdp.segments(idata)
+    assert found["label"].tolist() == [0, 1, 2]
+    assert (
+        dshdp.smooth(idata, model=model).values.argmax(axis=1).tolist()
+        == [0] * 4 + [1] * 4 + [2] * 4
+    )

@@ -482,7 +482,9 @@ def test_left_to_right_keeps_its_numbers():
     idata = sample(model, draws=30, tune=30, chains=1)
     paths = group(idata, "posterior")["z"].values[0]
     assert (np.diff(paths, axis=1) >= 0).all() and (paths[:, 0] == 0).all()
-    with pytest.raises(ValueError, match="'z' are told apart by transitions that 'hmm'"):
+    with pytest.raises(
+        ValueError, match="'z' are told apart by the model, by transitions that 'hmm'"
+    ):
         dshdp.align(idata)
     table = dshdp.summary(idata).states
     assert list(table.index) == [0, 1, 2]

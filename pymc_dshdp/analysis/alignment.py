@@ -12,7 +12,12 @@ from pymc_dshdp._compat import group, group_names, with_groups
 from pymc_dshdp.analysis.label_copies import find_label_copies
 from pymc_dshdp.analysis.numbering import match_states
 from pymc_dshdp.analysis.permuting import of_the_same_draws, permuted
-from pymc_dshdp.analysis.result import find_hidden, hidden_variables, state_labels
+from pymc_dshdp.analysis.result import (
+    find_hidden,
+    hidden_variables,
+    left_behind,
+    state_labels,
+)
 from pymc_dshdp.typing import SomeResult
 
 __all__ = ["align"]
@@ -102,9 +107,10 @@ def align(
     for hidden in [h for found in dimensions.values() for h in found]:
         if hidden.record.tied:
             raise ValueError(
-                f"the states of {hidden.name!r} are told apart by transitions that "
-                f"{hidden.record.prior!r} makes impossible, so that their numbers mean the same in "
-                "every draw and there is nothing to align; read the result as it is"
+                f"the states of {hidden.name!r} are told apart by the model, by transitions that "
+                f"{hidden.record.prior!r} makes impossible or by constants that it indexes with "
+                "them, so that their numbers mean the same in every draw and there is nothing to "
+                "align; read the result as it is"
             )
     if reference is not None and len(dimensions) > 1:
         raise ValueError(
@@ -118,7 +124,7 @@ def align(
         matching = match_states(idata, hidden, reference, states)
         _warn_of_chains(dim, matching.chains, hidden[0].z["chain"].values)
         posterior = group(idata, "posterior")
-        _warn_of_unnamed(posterior, hidden[0])
+        _warn_of_unnamed(posterior, hidden)
         numbers = np.argsort(matching.label_before, axis=-1)
         sizes = np.take_along_axis(matching.sizes, numbers, axis=-1)
         visited = np.where(sizes > 0, numbers, -1).reshape(-1, hidden[0].n_states)
@@ -191,22 +197,32 @@ def _report(hidden, matching, labels):
 
 
 def _warn_of_unnamed(posterior, hidden):
+    n_states, dim = hidden[0].n_states, hidden[0].dim
     unnamed = [
-        f"{name} ({dim})"
+        f"{name} ({axis})"
         for name, variable in posterior.items()
-        if name not in hidden.record.missing
-        for dim in variable.dims
-        if re.fullmatch(rf"{re.escape(str(name))}_dim_\d+", str(dim))
-        and variable.sizes[dim] == hidden.n_states
+        if name not in hidden[0].record.missing
+        for axis in variable.dims
+        if re.fullmatch(rf"{re.escape(str(name))}_dim_\d+", str(axis))
+        and variable.sizes[axis] == n_states
     ]
+    said = {text.split(" (")[0] for text in unnamed}
+    parted = sorted({name for h in hidden for name in left_behind(posterior, h)} - said)
+    texts = []
     if unnamed:
-        warnings.warn(
-            f"left as they are, because their axes of {hidden.n_states} entries have no name: "
+        texts.append(
+            f"left as they are, because their axes of {n_states} entries have no name: "
             f"{', '.join(unnamed)}. If they are states, declare the variables with "
-            f"dims={hidden.dim!r}, or rename the axes in the result to {hidden.dim!r}",
-            UserWarning,
-            stacklevel=3,
+            f"dims={dim!r}, or rename the axes in the result to {dim!r}"
         )
+    if parted:
+        texts.append(
+            f"left as they are, although the model indexes them with the states: "
+            f"{', '.join(parted)}. They belong to the numbers before; declare one variable with "
+            f"dims={dim!r} in their place"
+        )
+    if texts:
+        warnings.warn("; ".join(texts), UserWarning, stacklevel=3)
 
 
 def _warn_of_numbers(numbered, doubtful, hidden):

@@ -10,7 +10,13 @@ from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
 
 from pymc_dshdp.analysis.other_data import on_other_data
-from pymc_dshdp.analysis.result import read_posterior
+from pymc_dshdp.analysis.result import (
+    find_hidden,
+    hidden_variables,
+    is_renumbered,
+    left_behind,
+    read_posterior,
+)
 from pymc_dshdp.distributions import HiddenPathRV
 from pymc_dshdp.graph.path import path_lengths
 from pymc_dshdp.graph.readers import point_function
@@ -187,16 +193,37 @@ def transitions_of(model, z, posterior):
 
 
 def thinned(idata, thin):
-    """Every thin-th draw of the posterior.
+    """Every thin-th draw of the posterior, for what reads it with its model.
 
     Raises
     ------
     ValueError
-        If ``thin`` is not a positive integer.
+        If ``thin`` is not a positive integer, or the states have been renumbered without all that
+        belongs to them.
     """
     if isinstance(thin, bool) or int(thin) != thin or thin < 1:
         raise ValueError(f"thin must be a positive integer, received {thin!r}")
-    return read_posterior(idata).isel(draw=slice(None, None, int(thin)))
+    posterior = read_posterior(idata)
+    _refuse_parted(idata)
+    return posterior.isel(draw=slice(None, None, int(thin)))
+
+
+def _refuse_parted(idata):
+    """Raise if states are numbered otherwise than what the likelihood has for them."""
+    if "alignment" not in idata:
+        return
+    posterior = read_posterior(idata)
+    for name in hidden_variables(idata):
+        hidden = find_hidden(idata, name)
+        parted = left_behind(posterior, hidden)
+        if parted and is_renumbered(idata, hidden):
+            raise ValueError(
+                f"the states {name!r} have been numbered anew by align, but not "
+                f"{', '.join(parted)}, which the model indexes with them along an "
+                "axis that is not declared as theirs: they no longer belong together. Give the "
+                "result as pm.sample returned it, or sample the model with "
+                f"dims={hidden.dim!r} for what the states have"
+            )
 
 
 def chosen_states(model, states):

@@ -154,6 +154,23 @@ def find_states(idata, states=None):
     return states
 
 
+def is_renumbered(idata, hidden):
+    """Whether ``align`` has given states of a result other numbers."""
+    name = f"{hidden.dim}_label_before"
+    if "alignment" not in idata or name not in group(idata, "alignment"):
+        return False
+    return bool((group(idata, "alignment")[name].values != np.arange(hidden.n_states)).any())
+
+
+def left_behind(posterior, hidden):
+    """Find what the model indexes with states along an axis that a renumbering does not move."""
+    return [
+        name
+        for name in hidden.record.unnamed
+        if name not in posterior or hidden.dim not in posterior[name].dims
+    ]
+
+
 def find_hidden(idata, states=None):
     """Read a hidden-state variable of a result, its state dimension and its sequences.
 

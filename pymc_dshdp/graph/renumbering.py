@@ -5,7 +5,7 @@ from pytensor import scalar
 from pytensor.compile.ops import TypeCastingOp
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.replace import clone_replace
-from pytensor.graph.traversal import io_toposort
+from pytensor.graph.traversal import ancestors, io_toposort
 from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.basic import (
     Alloc,
@@ -28,7 +28,7 @@ from pymc_dshdp.graph.placing import inlined, lowered
 from pymc_dshdp.graph.uniform import constant_value, is_elementwise, uniform
 from pymc_dshdp.graph.walks import is_cast
 
-__all__ = ["kind_of"]
+__all__ = ["kind_of", "rows_without_axis"]
 
 _FIRST_INPUT = (CheckAndRaise, ScalarFromTensor, SpecifyShape, TensorFromScalar, TypeCastingOp)
 
@@ -52,14 +52,50 @@ def kind_of(graph, leaves, n_states):
     if graph in leaves:
         return leaves[graph]
     inputs = {v: v.type() for v in leaves}
+    return _walked(graph, inputs, leaves, n_states)[0]
+
+
+def rows_without_axis(graph, leaves, n_states):
+    """Find what is indexed by states along an axis that is not one of states by declaration.
+
+    A renumbering of the states leaves such rows as they are: those of ``pt.stack([a, b])[z]``, say,
+    or of a variable without the dimension.
+
+    Parameters
+    ----------
+    graph, leaves, n_states
+        As for ``kind_of``.
+
+    Returns
+    -------
+    list of (set, bool)
+        For each, the leaves that it is computed from, none where nothing of it is drawn; and
+        whether it is constant, and no two states have the same.
+    """
+    if graph in leaves:
+        return []
+    inputs = {v: v.type() for v in leaves}
+    found = []
+    for row, axis in _walked(graph, inputs, leaves, n_states)[1].unnamed:
+        behind, data = set(ancestors([row])), constant_value(row)
+        distinct = data is not None and np.unique(data, axis=axis).shape[axis] == n_states
+        found.append(({v for v, x in inputs.items() if x in behind}, distinct))
+    return found
+
+
+def _walked(graph, inputs, leaves, n_states):
+    """(kind, walk) of a graph."""
     [graph] = clone_replace([graph], inputs)
     [graph] = inlined([lowered(graph)])
-    return _Walk({inputs[v]: kind for v, kind in leaves.items()}, n_states).run(graph)
+    walk = _Walk({inputs[v]: kind for v, kind in leaves.items()}, n_states)
+    return walk.run(graph), walk
 
 
 class _Walk:
     def __init__(self, kinds, n_states):
         self.n_states = n_states
+        self.unnamed = []
+        """(graph, axis) of what is indexed by states along an axis not declared as theirs."""
         self._kinds = kinds
 
     def run(self, graph):
@@ -251,8 +287,11 @@ def _indexed(op, node, at):
         else:
             picks = at.kind(entry) if isinstance(entry, Variable) else FREE
             if picks == LABEL:
-                if axis not in kind.axes and not _rows_of_states(x, axis, at):
-                    return NUMBERED
+                if axis not in kind.axes:
+                    if not uniform(x, axis):
+                        at.unnamed.append((x, axis))
+                    if not _rows_of_states(x, axis, at):
+                        return NUMBERED
             elif picks.axes or axis in kind.axes:
                 return NUMBERED
             mask = getattr(getattr(entry, "type", None), "dtype", "") == "bool"

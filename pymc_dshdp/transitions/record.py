@@ -45,8 +45,8 @@ class StatesRecord:
         varies, the one of "kappa" is its mean over time; where there are several matrices, "pi_bar"
         is their mean over time, and "matrices" all of them if they are kept.
     tied : bool
-        Whether transitions that are forbidden tell the states apart, so that a number means the
-        same in every draw.
+        Whether transitions that are forbidden, or constants that are indexed with them, tell the
+        states apart, so that a number means the same in every draw.
     groups : str or None
         Dimension of the groups whose transitions differ; "kappa" and "pi_bar" have it then.
     group : str or None
@@ -57,6 +57,9 @@ class StatesRecord:
         numbered otherwise. Written before sampling (``renumbered.py``); no other is told of.
     missing : tuple of str
         Free parts of masked observations, such as ``y_unobserved``; written at the same time.
+    unnamed : tuple of str
+        Variables that the model indexes with the states along an axis without the state dimension,
+        or out of which it makes rows that it does so: a renumbering leaves them as they are.
     """
 
     states: str
@@ -76,6 +79,7 @@ class StatesRecord:
     numbered: tuple = ()
     invariant: tuple = ()
     missing: tuple = ()
+    unnamed: tuple = ()
 
     @classmethod
     def of(cls, z, prior, *, lengths, known, group):

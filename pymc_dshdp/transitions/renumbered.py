@@ -2,14 +2,18 @@
 
 from dataclasses import replace
 
+from pytensor.graph.traversal import ancestors
+
 from pymc_dshdp.distributions import HiddenPathRV
 from pymc_dshdp.graph.kinds import LABEL, NUMBERED, free
-from pymc_dshdp.graph.renumbering import kind_of
+from pymc_dshdp.graph.renumbering import kind_of, rows_without_axis
 from pymc_dshdp.graph.splits import split_observation
 from pymc_dshdp.graph.walks import has_op
 from pymc_dshdp.transitions.record import record_in
 
 __all__ = ["record_variables"]
+
+CONSTANTS = "a constant"
 
 
 def record_variables(model) -> None:
@@ -33,6 +37,7 @@ def record_variables(model) -> None:
             for v in model.deterministics
             if v.name not in own and v not in leaves
         }
+        unnamed, apart = _unnamed(model, members, leaves, records[members[0]].n_states)
         for z in members:
             record = replace(
                 records[z],
@@ -40,8 +45,25 @@ def record_variables(model) -> None:
                 numbered=tuple(name for name, kind in kinds.items() if kind == NUMBERED),
                 invariant=tuple(name for name, kind in kinds.items() if kind.name == "free"),
                 missing=missing,
+                unnamed=unnamed,
+                tied=records[z].tied or apart,
             )
             model[f"{z.name}_record"].set_value(record.to_bytes())
+
+
+def _unnamed(model, states, leaves, n_states):
+    """Names of what a renumbering leaves as it is, although the model indexes it with states.
+
+    Also whether that is constant and tells all states apart.
+    """
+    found = []
+    for v in model.basic_RVs:
+        for x in [] if v in states else v.owner.inputs:
+            if hasattr(x.type, "dtype") and set(states) & set(ancestors([x])):
+                found += rows_without_axis(x, leaves, n_states)
+    names = {v.name for rows, _ in found for v in rows}
+    constant = any(not rows for rows, _ in found)
+    return (*sorted(names), *[CONSTANTS] * constant), any(apart for _, apart in found)
 
 
 def _leaves(model, states, dims):
