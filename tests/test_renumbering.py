@@ -381,6 +381,20 @@ def test_what_is_left_behind(case):
     assert record.tied == tied
 
 
+@pytest.mark.parametrize("how", [pm.observe, pm.do])
+def test_parameters_that_are_fixed(how):
+    """Fails if what has the dimension of the states, and is not drawn, counts as permuted."""
+    with pm.Model() as model:
+        z = dshdp.HiddenStates("z", dshdp.FixedTransitions("hmm", n_states=3), length=len(Y))
+        mu = pm.Normal("mu", 0.0, 3.0, dims="hmm_state")
+        pm.Potential("p", pm.logp(pm.Normal.dist(mu[z], 0.5), Y).sum())
+    record_variables(model)
+    assert record_in(model, z).unnamed == ()
+    fixed = how(model, {"mu": np.array([-3.0, 0.0, 3.0])})
+    record_variables(fixed)
+    assert record_in(fixed, fixed["z"]).unnamed == ("mu" if how is pm.observe else "a constant",)
+
+
 @pytest.mark.parametrize("case", ["without a name", "stacked"])
 def test_states_apart_from_their_parameters(case):
     """Fails if what is read with the model takes new numbers of z for old ones of mu.

@@ -56,11 +56,11 @@ def _unnamed(model, states, leaves, n_states):
 
     Also whether that is constant and tells all states apart.
     """
+    inputs = [x for v in model.basic_RVs if v not in states for x in v.owner.inputs]
     found = []
-    for v in model.basic_RVs:
-        for x in [] if v in states else v.owner.inputs:
-            if hasattr(x.type, "dtype") and set(states) & set(ancestors([x])):
-                found += rows_without_axis(x, leaves, n_states)
+    for x in [*inputs, *model.potentials]:
+        if hasattr(x.type, "dtype") and set(states) & set(ancestors([x])):
+            found += rows_without_axis(x, leaves, n_states)
     names = {v.name for rows, _ in found for v in rows}
     constant = any(not rows for rows, _ in found)
     return (*sorted(names), *[CONSTANTS] * constant), any(apart for _, apart in found)
@@ -71,7 +71,8 @@ def _leaves(model, states, dims):
     leaves = {}
     for v in (*model.basic_RVs, *model.deterministics):
         named = model.named_vars_to_dims.get(v.name) or getattr(v.type, "dims", ())
-        axes = [a for a, dim in enumerate(named) if dim in dims]
+        fixed = v in model.observed_RVs  # and not among the draws, so that it is not permuted
+        axes = [] if fixed else [a for a, dim in enumerate(named) if dim in dims]
         if v in states:
             leaves[v] = LABEL
         elif axes or v in model.basic_RVs:
