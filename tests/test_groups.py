@@ -366,7 +366,7 @@ def sampled():
         prior = dshdp.DSHDP("hmm", dims="state", groups="subject")
         z = dshdp.HiddenStates("z", prior, lengths=[40] * 6, group=["slow", "quick"] * 3)
         pm.Normal("y", pt.as_tensor([0.0, 4.0, 20.0])[z], 1.0, observed=np.array(y))
-    return model, dshdp.align(sample(model, draws=100, tune=40, chains=1))
+    return model, sample(model, draws=100, tune=40, chains=1)
 
 
 def test_summary_and_transition_matrix_by_group(sampled):

@@ -212,7 +212,7 @@ def test_readers_agree_with_the_model_by_hand():
         xr.testing.assert_allclose(found, expected)
     again = dshdp.continue_sampling(idata, model=one, draws=3, progressbar=False)
     assert again["posterior"]["hmm_kappa_coef"].shape == (1, 7, 2, 2)
-    table = dshdp.summary(dshdp.align(idata)).parameters
+    table = dshdp.summary(idata).parameters
     elements = table.loc["hmm_kappa_coef"].index.get_level_values("element")
     assert [label for label in elements if "intercept" in label]
 

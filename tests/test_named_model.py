@@ -63,12 +63,27 @@ def test_rats_of_one_model_have_states_of_their_own(rats, result):
     xr.testing.assert_equal(kept["rat1::z"], z["rat1::z"][:, 2::3])
 
 
+def test_states_of_a_named_model_are_aligned():
+    with pm.Model() as model, pm.Model(name="rat1"):
+        hmm = dshdp.DSHDP("hmm", n_states=3)
+        z = dshdp.HiddenStates("z", hmm, length=30)
+        rate = pm.Gamma("rate", 1.0, 0.1, dims=hmm.dims[0])
+        pm.Poisson("counts", rate[z], observed=COUNTS)
+    idata = sample(model, draws=12, tune=12)
+    aligned = dshdp.align(idata)
+    before = group(aligned, "alignment")["rat1::hmm_state_label_before"].values
+    rates = group(idata, "posterior")["rat1::rate"].values
+    moved = np.take_along_axis(rates, before, axis=-1)
+    np.testing.assert_array_equal(group(aligned, "posterior")["rat1::rate"], moved)
+    assert "rat1::hmm_pi_bar" in group(aligned, "posterior")
+
+
 def test_analysis_of_one_of_them(rats, result, states="rat1::z"):
     dshdp.summary(result, states=states)
     dshdp.check(result, states=states)
     dshdp.label_invariant(result, states=states)
-    aligned = dshdp.align(result, states=states)
-    assert f"{states.split('::')[0]}::hmm_pi_bar" in group(aligned, "posterior")
+    with pytest.raises(ValueError, match="told apart by the model"):  # by the rates of counts()
+        dshdp.align(result, states=states)
     path = dshdp.viterbi(result, model=rats, states=states)
     smoothed = dshdp.smooth(result, model=rats, states=states)
     np.testing.assert_allclose(smoothed.sum(axis=-1), 1.0)
