@@ -8,6 +8,7 @@ import pymc.dims as pmd
 import pytensor
 import pytensor.tensor as pt
 import pytest
+import xarray as xr
 from models import python_graphs, sample
 
 import pymc_dshdp as dshdp
@@ -399,12 +400,16 @@ def test_parameters_that_are_fixed(how):
 def test_states_apart_from_their_parameters(case):
     """Fails if what is read with the model takes new numbers of z for old ones of mu.
 
-    Not refused where align changed no number, or the axis was named before.
+    Not refused where align has changed no number, or the axis was named before.
     """
     rows, unnamed, _ = ROWS[case]
     with pm.Model() as model:
         z = dshdp.HiddenStates("z", dshdp.FixedTransitions("hmm", n_states=3), length=len(Y))
         pm.Normal("y", rows()[z], 0.5, observed=Y)
+    one = sample(model, draws=6, tune=20, chains=1)
+    with pytest.warns(UserWarning, match="left as they are"):
+        same = dshdp.align(one, reference=one["posterior"]["z"].values[0, -1])
+    xr.testing.assert_equal(dshdp.smooth(same, model=model), dshdp.smooth(one, model=model))
     idata = sample(model, draws=10, tune=5)
     z = idata["posterior"]["z"].values
     z[:, :5] = (z[:, :5] + 1) % 3  # label switching, along with mu
@@ -421,6 +426,9 @@ def test_states_apart_from_their_parameters(case):
     ):
         with pytest.raises(ValueError, match=f"but not {', '.join(unnamed)}, which the model"):
             read()
+    with pytest.raises(ValueError, match="Declare what the states have with dims='hmm_state'"):
+        with pytest.warns(UserWarning, match="left as they are"):
+            dshdp.plot_densities(idata, model=model)  # aligns by itself
     if case == "stacked":
         return
     posterior = group(idata, "posterior")

@@ -199,27 +199,26 @@ def _report(hidden, matching, labels):
 def _warn_of_unnamed(posterior, hidden):
     n_states, dim = hidden[0].n_states, hidden[0].dim
     unnamed = [
-        f"{name} ({axis})"
+        (name, axis)
         for name, variable in posterior.items()
         if name not in hidden[0].record.missing
         for axis in variable.dims
         if re.fullmatch(rf"{re.escape(str(name))}_dim_\d+", str(axis))
         and variable.sizes[axis] == n_states
     ]
-    said = {text.split(" (")[0] for text in unnamed}
-    parted = sorted({name for h in hidden for name in left_behind(posterior, h)} - said)
+    parted = {name for h in hidden for name in left_behind(posterior, h)} - set(dict(unnamed))
     texts = []
     if unnamed:
         texts.append(
             f"left as they are, because their axes of {n_states} entries have no name: "
-            f"{', '.join(unnamed)}. If they are states, declare the variables with "
-            f"dims={dim!r}, or rename the axes in the result to {dim!r}"
+            f"{', '.join(f'{name} ({axis})' for name, axis in unnamed)}. If they are states, "
+            f"declare the variables with dims={dim!r}, or rename the axes in the result to {dim!r}"
         )
     if parted:
         texts.append(
-            f"left as they are, although the model indexes them with the states: "
-            f"{', '.join(parted)}. They belong to the numbers before; declare one variable with "
-            f"dims={dim!r} in their place"
+            "left as they are, although the model indexes them with the states: "
+            f"{', '.join(sorted(parted))}. They belong to the numbers before; declare one variable "
+            f"with dims={dim!r} in their place"
         )
     if texts:
         warnings.warn("; ".join(texts), UserWarning, stacklevel=3)

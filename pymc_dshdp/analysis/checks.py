@@ -205,13 +205,13 @@ def check(idata: Result, *, states: str | None = None, model: pm.Model | None = 
 
 def _chain_problems(verdicts, found, aligned, draws):
     """Say which quantities are at different levels, and how many draws the others want."""
-    problems = []
-    short, more = [], max(verdict.more for verdict in verdicts)
     if draws < FEWEST:
         text = (
             f"chains of fewer than {FEWEST} draws have no effective sample size; these have {draws}"
         )
         return [], [f"{text}: about {WANTED_ESS} more draws in each chain at least"], WANTED_ESS
+    problems = []
+    short, more = [], max(verdict.more for verdict in verdicts)
     for verdict, numbers, where in zip(
         verdicts, (found, aligned), ("", " after alignment"), strict=True
     ):

@@ -219,10 +219,11 @@ def _refuse_parted(idata):
         if parted and is_renumbered(idata, hidden):
             raise ValueError(
                 f"the states {name!r} have been numbered anew by align, but not "
-                f"{', '.join(parted)}, which the model indexes with them along an "
-                "axis that is not declared as theirs: they no longer belong together. Give the "
-                "result as pm.sample returned it, or sample the model with "
-                f"dims={hidden.dim!r} for what the states have"
+                f"{', '.join(parted)}, which the model indexes with them along an axis that is not "
+                "declared as theirs: they no longer belong together. Declare what the states have "
+                f"with dims={hidden.dim!r} and sample again; what does not align by itself "
+                "(smooth, forecast, held_out_log_likelihood) can be given the result as pm.sample "
+                "returned it"
             )
 
 
