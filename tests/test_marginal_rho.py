@@ -5,6 +5,7 @@ import pymc as pm
 import pytest
 import reference
 from models import COUNTS
+from numpy.testing import assert_allclose
 from scipy.special import expit
 
 import pymc_dshdp as dshdp
@@ -83,6 +84,23 @@ def test_draws_have_their_law_given_the_path(case):
         if x.std() > 0.0:
             error = reference.monte_carlo_error(x)
             assert abs(x.mean() - mean) < 4.0 * error + 0.003 * abs(mean)
+
+
+@pytest.mark.parametrize("case", ["default", "alpha given"])
+def test_the_kernel_draws_as_its_plain_twin(case):
+    """Fails if a slice of the kernel has another height, interval or density."""
+    model = declare(case)
+    paths, update = update_of(model)
+    point = {**model.initial_point(0), "hmm_beta": BETA, "z": PATH.astype("int8")}
+    one, two = np.random.default_rng(3), np.random.default_rng(3)
+    update._marginal._log_prior = lambda point, x: [-0.01 * x]  # Gamma(1, 0.01)
+    for _ in range(300):
+        new, update._marginal._closed = update._marginal(point, paths, one), False
+        plain, update._marginal._closed = update._marginal(point, paths, two), True
+        for name in new:
+            assert_allclose(new[name], plain[name], rtol=1e-8)
+        assert one.bit_generator.state == two.bit_generator.state
+        point = plain
 
 
 def test_rows_are_left_alone_where_they_are_not_the_priors_own():

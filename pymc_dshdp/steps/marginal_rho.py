@@ -1,13 +1,16 @@
 """The concentrations of the rows and of the self-persistence, given the path alone."""
 
+from functools import partial
+
 import numpy as np
-from pytensor.graph.basic import Constant
 from pytensor.tensor.random.basic import GammaRV
 
 from pymc_dshdp.graph.readers import Reader, prior_log_density
+from pymc_dshdp.graph.uniform import constant_value
 from pymc_dshdp.graph.walks import has_op
-from pymc_dshdp.kernels.alike_rows import alike_counts, log_others, log_own, own_tables
+from pymc_dshdp.kernels.alike_rows import alike_counts
 from pymc_dshdp.kernels.collapsed_transitions import beta_persistence, redraw_transitions
+from pymc_dshdp.kernels.rho_slices import ALPHA, log_path, slice_rho
 from pymc_dshdp.kernels.slice import slice_between, slice_sample
 from pymc_dshdp.transitions.found import outside_dependents
 from pymc_dshdp.transitions.rows import RowValues
@@ -53,48 +56,30 @@ class MarginalRho:
         self._weights, self._row_values = WeightReader(model, prior), RowValues(model, prior)
         self._hyper = Reader(model, [prior.phi, prior.eta, prior.alpha])
         self._axes, self._alpha_free = (phi, eta), prior.alpha in model.free_RVs
-        self._log_prior = _log_density(model, prior.alpha) if self._alpha_free else None
+        self._gamma = _shape_and_scale(prior.alpha) if self._alpha_free else np.full(2, np.nan)
+        self._closed = self._gamma is not None and phi.flat and eta.flat
+        if self._closed:
+            fixed = (np.nan, np.nan)
+            self._ends = np.array([a.ends if a.free else fixed for a in self._axes])
+        elif self._alpha_free:
+            self._log_prior = prior_log_density(model, prior.alpha)
         self._kappa = model.rvs_to_values[prior.kappa]
 
     def __call__(self, point, paths, rng):
         """Return the point with the concentrations, kappa and the rows drawn."""
         counts, (_, beta) = paths.counts(point), self._weights(point)
-        found = self._hyper.read(point)
-        alike = alike_counts(counts)
-        tables = own_tables(alike, found[2], beta)
-
-        def log_marginal(i, x):  # up to what phi and eta leave as it is
-            given = list(found)
-            given[i] = float(x)
-            phi, eta, alpha = given
-            if i < 2:
-                return log_own(alike, alpha, beta, *_rho(phi, eta), tables)
-            own = log_own(alike, alpha, beta, *_rho(phi, eta), own_tables(alike, alpha, beta))
-            return own + log_others(alike, alpha, beta)
-
-        if not log_marginal(2, found[2]) > -np.inf:
+        alike, found = alike_counts(counts), np.array(self._hyper.read(point))
+        if not log_path(alike, beta, found) > -np.inf:
             return point  # a start through states without weight: that of a chain never is
-        for i, axis in enumerate(self._axes):
-            if axis.free:
-
-                def log_density(x, i=i, axis=axis):
-                    return float(axis.log_prior(point, np.array([x]))[0]) + log_marginal(i, x)
-
-                found[i] = slice_between(log_density, found[i], *axis.ends, rng)
-        if self._alpha_free:
-
-            def log_density_of_log(x):
-                alpha = np.exp(x)
-                if not 0.0 < alpha[0] < np.inf:
-                    return np.full(1, -np.inf)
-                return self._log_prior(point, alpha) + x + log_marginal(2, alpha[0])
-
-            found[2] = float(np.exp(slice_sample(log_density_of_log, np.log(found[2]), rng)[0]))
+        if self._closed:
+            slice_rho(rng, alike, beta, found, self._ends, self._gamma)
+        else:
+            self._slice(point, alike, beta, found, rng)
         R = len(counts) - 1
         drawn = redraw_transitions(
             rng,
             counts,
-            equal_rows(found[2], beta, R),
+            equal_rows(found[ALPHA], beta, R),
             beta_persistence(*_rho(*found[:2]), R),
         )
         new = {**point, **self._hyper.write(point, found)}
@@ -102,17 +87,39 @@ class MarginalRho:
         new[self._kappa.name] = logit.astype(self._kappa.dtype, copy=False)
         return new | self._row_values(drawn.rows)
 
+    def _slice(self, point, counts, beta, found, rng):
+        """Do as ``slice_rho`` does, under any prior."""
+
+        def log_density(x, i, axis):
+            return float(axis.log_prior(point, np.array([x]))[0]) + at(x, i)
+
+        def at(x, i):
+            given = found.copy()
+            given[i] = x
+            return log_path(counts, beta, given)
+
+        def log_density_of_log(x):
+            alpha = np.exp(x)
+            if not 0.0 < alpha[0] < np.inf:
+                return np.full(1, -np.inf)
+            return self._log_prior(point, alpha)[0] + x + at(alpha[0], ALPHA)
+
+        for i, axis in enumerate(self._axes):
+            if axis.free:
+                log_axis = partial(log_density, i=i, axis=axis)
+                found[i] = slice_between(log_axis, found[i], *axis.ends, rng)
+        if self._alpha_free:
+            drawn = slice_sample(log_density_of_log, np.log(found[ALPHA]), rng)
+            found[ALPHA] = np.exp(drawn[0])
+
 
 def _rho(phi, eta):
     total = eta**-3.0
     return phi * total, (1.0 - phi) * total
 
 
-def _log_density(model, rv):
-    """``f(point, x) -> log p(x)`` up to a constant; a Gamma of constants is not compiled."""
-    parameters = rv.owner.inputs[2:]
-    if has_op(rv, GammaRV) and all(isinstance(v, Constant) for v in parameters):
-        shape, scale = (float(v.data) for v in parameters)
-        return lambda point, x: (shape - 1.0) * np.log(x) - x / scale
-    density = prior_log_density(model, rv)
-    return lambda point, x: density(point, x)[0]
+def _shape_and_scale(rv):
+    """Those of a Gamma of constants, shape (2,), else None."""
+    parameters = [constant_value(v) for v in rv.owner.inputs[2:]] if has_op(rv, GammaRV) else ()
+    known = parameters and all(x is not None for x in parameters)
+    return np.array(parameters, float) if known else None
