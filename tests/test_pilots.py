@@ -103,7 +103,7 @@ def test_the_best_is_kept():
     assert best["age"] == EACH
     assert len(made) == 9
     assert set(made) == set(KINDS)
-    best, _, crossed = run_pilots(qualities, lambda one, two: max(one, two) + 1, Plan(9, 30))
+    best, _, crossed = run_pilots(qualities, lambda one, two: max(one, two) + 2, Plan(9, 30))
     assert best["quality"] > 8
     assert len(crossed) == 30
 
@@ -120,34 +120,49 @@ def test_a_child_takes_the_place_of_the_nearer_parent():
     assert lower and max(max(pair) for pair in lower) > 5
 
 
+APART = [0, 20, 40, 60, 80, 100]  # evidence of modes that do not agree
+
+
 def test_crosses_in_vain_end():
     """Fails if a gain of the best does not start the count anew, or one of half a nat does."""
-    starts = 6
-    _, _, crossed = run_pilots(list(range(starts)), lambda one, two: 0, Plan(starts, 90))
+    starts = len(APART)
+    _, _, crossed = run_pilots(APART, lambda one, two: 0, Plan(starts, 90))
     assert len(crossed) == (PATIENCE + FRESH) * starts
     helped = []
 
     def cross(one, two):
-        helped.append({8: 5.5, 10: 50.0}.get(len(helped), 0.0))
+        helped.append({8: 100.5, 10: 150.0}.get(len(helped), 0.0))
         return helped[-1]
 
-    best, _, crossed = run_pilots(list(range(starts)), cross, Plan(starts, 90))
-    assert best["quality"] == 50
+    best, _, crossed = run_pilots(APART, cross, Plan(starts, 90))
+    assert best["quality"] == 150
     assert len(crossed) == 11 + (PATIENCE + FRESH) * starts
+
+
+@pytest.mark.parametrize("outside", [1, 2])
+def test_crosses_end_where_starts_agree(outside):
+    """Fails if agreement is not that of three quarters, or ends crosses that still help."""
+    same = [90, 92, 94, 96, 98, 99, 99, 99][outside:]
+    _, made, crossed = run_pilots([0] * outside + same, lambda one, two: 0, Plan(8, 90))
+    assert len(crossed) == 8 and len(made) == 8
+    _, made, crossed = run_pilots([0] * 3 + same[3 - outside :], lambda one, two: 0, Plan(8, 90))
+    assert len(crossed) == (PATIENCE + FRESH) * 8
+    _, _, crossed = run_pilots(same + [0] * outside, lambda one, two: max(one, two) + 2, Plan(8, 60))
+    assert len(crossed) == 60
 
 
 def test_new_starts_come_in_where_crosses_do_not_help():
     """Fails if they come in before, or never, or a child does not take its parent's place."""
-    starts = 6
+    starts = len(APART)
 
     def cross(one, two):
         return one + 2.0 if two == NEW else 0.0
 
-    best, made, crossed = run_pilots(list(range(starts)), cross, Plan(starts, 60))
+    best, made, crossed = run_pilots(APART, cross, Plan(starts, 60))
     new = [i for i, (_, two) in enumerate(crossed) if two == NEW]
     assert new[0] == PATIENCE * starts + 1
     assert len(made) == starts + len(new)
-    assert best["quality"] > starts
+    assert best["quality"] > max(APART)
 
 
 def test_pilots_are_a_third_of_tuning_or_quick():

@@ -7,8 +7,9 @@ greedily, and then crosses: times that are in one state in both of two paths sta
 cells are merged as long as that helps. What is right in either of them survives. A child that is
 better than the parent it is nearer to takes its place, so that the population stays one of many
 modes; where the worst gave way, all would soon be copies of the first good one. Where that no
-longer helps they are crossed with new starts, by which comes in what none of them has. Rank is the
-evidence of a mode,
+longer helps they are crossed with new starts, by which comes in what none of them has, unless three
+quarters of the population have all but the evidence of the best: starts of every kind have then led
+to the same place. Rank is the evidence of a mode,
 
     log p(y | beta, alpha, rho) = log p(y, z | beta, alpha, rho) - log p(z | y, beta, alpha, rho)
         ~ log p(y, z | beta, alpha, rho) - log p(z | y, theta, P),
@@ -34,6 +35,8 @@ QUICK = 45_000_000
 """Table entries that pilots may take beyond their share of the tuning: some 30 to 90 s."""
 PATIENCE = 3  # times the population, of crosses in which the best does not gain a nat
 FRESH = 6  # times the population, of crosses with new starts in which it does not
+AGREED = 10.0
+"""Nats below the best within which three quarters of the population lie where all modes are one."""
 SCORED = 2
 """Iterations at the end of a pilot over which the evidence is averaged."""
 
@@ -101,9 +104,10 @@ def best_of_pilots(start, iterate, improve, cross, apart, evidence, plan, rng):
     population = [run(start(kinds[i % len(kinds)])) for i in range(plan.starts)]
     highest, in_vain = -np.inf, 0
     for _ in range(plan.crosses):
-        best = max(pilot[1] for pilot in population)
+        found = sorted(pilot[1] for pilot in population)
+        best, agreed = found[-1], found[-1] - found[plan.starts // 4] < AGREED
         highest, in_vain = (best, 0) if best > highest + 1.0 else (highest, in_vain + 1)
-        if in_vain == (PATIENCE + FRESH) * plan.starts:
+        if in_vain >= plan.starts * (1 if agreed else PATIENCE + FRESH):
             break
         near, two = rng.choice(plan.starts, 2, replace=False)
         if in_vain > PATIENCE * plan.starts:
