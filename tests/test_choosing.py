@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 import pytest
 from models import FAST, posterior_of
 from scipy.special import logsumexp
@@ -145,6 +146,49 @@ def test_gradient_of_parameters_that_states_share():
     steps = 1e-5 * np.eye(x.size)
     slopes = [(likelihood(x + e)[0] - likelihood(x - e)[0]) / 2e-5 for e in steps]
     np.testing.assert_allclose(likelihood(x)[1], slopes, atol=1e-4, rtol=1e-6)
+
+
+def non_centred(z):
+    centre, spread = pm.Normal("centre"), pm.HalfNormal("spread")
+    return (centre + spread * pm.Normal("raw", dims="state"))[z], 2.0
+
+
+def random_bound(z):
+    return pm.Uniform("mu", 0.0, pm.HalfNormal("upper", 50.0), dims="state")[z], 2.0
+
+
+def shared_and_own(z):
+    return pm.Normal("shared") + pm.Normal("own", dims="state")[z], pm.HalfNormal("sigma")
+
+
+def years(z):
+    slopes = pm.Normal("slopes", shape=3)
+    year = 1900.0 + np.arange(24)
+    curve = slopes[0] + slopes[1] * year + slopes[2] * year**2 / 2000.0
+    return curve + pt.as_tensor([0.0, 10.0, 20.0])[z], 2.0
+
+
+@pytest.mark.parametrize(
+    ("mean_and_scale", "count"),
+    [
+        (non_centred, {"centre": 1, "spread": 1, "raw": 3, "redundant": -2}),
+        (random_bound, {"mu": 3, "upper": 1, "redundant": -1}),
+        (shared_and_own, {"own": 3, "shared": 1, "sigma": 1, "redundant": -1}),
+        (years, {"slopes": 3}),
+    ],
+)
+def test_redundant_parameters_are_not_counted(mean_and_scale, count):
+    """Fails if numbers that the likelihood cannot tell apart are parameters of AIC and BIC.
+
+    And if what it tells apart with difficulty, a curve in years that are not centred, is not.
+    """
+    with pm.Model(coords={"state": np.arange(3)}) as model:
+        z = dshdp.HiddenStates("z", dshdp.FixedTransitions("hmm", dims="state"), length=24)
+        mean, scale = mean_and_scale(z)
+        pm.Normal("y", mean, scale, observed=COUNTS[:24])
+    draws = PosteriorDraws(posterior_of(model, 1, compile_kwargs=FAST), model)
+    likelihood = MarginalLikelihood(model, find_transitions(model)[0], draws, "estimated")
+    assert likelihood.n_parameters == {"P": 6, "pi_init": 2, **count}
 
 
 def test_nothing_to_estimate(only_maximum):

@@ -147,7 +147,9 @@ def test_crosses_end_where_starts_agree(outside):
     assert len(crossed) == 8 and len(made) == 8
     _, made, crossed = run_pilots([0] * 3 + same[3 - outside :], lambda one, two: 0, Plan(8, 90))
     assert len(crossed) == (PATIENCE + FRESH) * 8
-    _, _, crossed = run_pilots(same + [0] * outside, lambda one, two: max(one, two) + 2, Plan(8, 60))
+    _, _, crossed = run_pilots(
+        same + [0] * outside, lambda one, two: max(one, two) + 2, Plan(8, 60)
+    )
     assert len(crossed) == 60
 
 

@@ -14,6 +14,7 @@ from pymc_dshdp.transitions.matrices import connected
 
 __all__ = ["MarginalLikelihood", "Maximum"]
 
+DEPENDENT = 1e-6  # of the largest singular value: above the error of the differences
 STEP = 6e-6  # relative, about the third root of the rounding error: for central differences
 FLAT = 0.01  # the largest gradient, in nats, at what is taken for a maximum
 OPTIONS = {"maxiter": 2000, "maxfun": 5000, "ftol": 1e-11, "gtol": 1e-5, "maxcor": 20}
@@ -65,7 +66,9 @@ class MarginalLikelihood:
     Attributes
     ----------
     n_parameters : dict of int
-        The number of free parameters: "P", "pi_init", and each emission parameter by its name.
+        The number of free parameters: "P", "pi_init", and each emission parameter by its name; and
+        "redundant", less than 0, where the likelihood depends on fewer numbers than these, as on
+        the sum of two.
 
     Raises
     ------
@@ -105,6 +108,9 @@ class MarginalLikelihood:
             "pi_init": int(free[L:].sum()),
             **{self._values[name].name: int(np.prod(shape)) for name, shape in self._layout},
         }
+        redundant = self._n_emission - self._rank(self.start(0, 0))
+        if redundant:
+            self.n_parameters["redundant"] = -redundant
 
     def _emission(self, point):
         return [(name, point[name]) for name in self._values]
@@ -157,13 +163,47 @@ class MarginalLikelihood:
 
     def _slopes(self, x, elements, smoothed):
         """Differentiate with respect to emission parameters of which each state reads one."""
-        steps, by_state = STEP * np.maximum(1.0, np.abs(x[elements])), []
+        tables, steps = self._beside(x, elements)
+        up, down = (
+            (smoothed * np.where(smoothed > 0.0, table, 0.0)).sum(axis=0) for table in tables
+        )
+        return self._reads[elements] @ (up - down) / (2.0 * steps)
+
+    def _beside(self, x, elements):
+        """Tables a step above and below x in some elements, and the steps."""
+        steps, tables = STEP * np.maximum(1.0, np.abs(x[elements])), []
         for sign in (1.0, -1.0):
             moved = x.copy()
             moved[elements] += sign * steps
-            table = self._draws.table(self._parameters(moved))
-            by_state.append((smoothed * np.where(smoothed > 0.0, table, 0.0)).sum(axis=0))
-        return self._reads[elements] @ (by_state[0] - by_state[1]) / (2.0 * steps)
+            tables.append(self._draws.table(self._parameters(moved)))
+        return tables, steps
+
+    def _rank(self, x):
+        """Of how many numbers the table is a function near x: the rank of its derivatives.
+
+        Those of a state's column depend on what the state reads; the triangular factors of these
+        blocks have the singular values of all.
+        """
+        n, L = self._reads.shape
+        columns = [[] for _ in range(L)]
+        for elements in self._apart:
+            (up, down), steps = self._beside(x, elements)
+            with np.errstate(invalid="ignore"):
+                change = np.where(np.isfinite(up) & np.isfinite(down), up - down, 0.0)
+            for element, step in zip(elements, steps, strict=True):
+                for state in np.flatnonzero(self._reads[element]):
+                    columns[state].append((element, change[:, state] / step))
+        blocks = [np.zeros((0, n))]
+        for of_state in columns:
+            if of_state:
+                elements, slopes = zip(*of_state, strict=True)
+                factor = np.linalg.qr(np.column_stack(slopes), mode="r")
+                blocks.append(np.zeros((len(factor), n)))
+                blocks[-1][:, list(elements)] = factor
+        stacked = np.vstack(blocks)
+        lengths = np.linalg.norm(stacked, axis=0)
+        found = np.linalg.svd(stacked / np.where(lengths > 0.0, lengths, 1.0), compute_uv=False)
+        return int((found > DEPENDENT * found.max(initial=0.0)).sum())
 
     def _row_slopes(self, P, initial, filtered, smoothed):
         """Gradient with respect to the logits of the rows, and of pi_init if that is free.

@@ -99,7 +99,10 @@ def choose_states(
     -----
     Counted as parameters are the elements, in PyMC's unconstrained space, of the variables that the
     density of the data given the states contains: K for ``rate`` of K states, D(D + 1)/2 for each
-    covariance, those shared by the states once, hyperparameters above them not at all; of each row
+    covariance, those shared by the states once, hyperparameters above them not at all. Where that
+    density depends on fewer numbers than these (``m + tau * raw[z]``, a softmax of as many logits
+    as there are categories) the difference is taken off, as ``redundant``: the rank of the
+    derivatives of all log-densities counts. Of each row
     of P the possible transitions less one; and of the initial distribution the possible states
     less one, unless it is stationary.
 
