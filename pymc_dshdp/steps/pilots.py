@@ -35,7 +35,7 @@ QUICK = 45_000_000
 """Table entries that pilots may take beyond their share of the tuning: some 30 to 90 s."""
 PATIENCE = 3  # times the population, of crosses in which the best does not gain a nat
 FRESH = 6  # times the population, of crosses with new starts in which it does not
-AGREED = 10.0
+AGREED = 5.0
 """Nats below the best within which three quarters of the population lie where all modes are one."""
 SCORED = 2
 """Iterations at the end of a pilot over which the evidence is averaged."""
