@@ -156,6 +156,25 @@ def test_forecast_model():
     assert found["y"].dims == ("chain", "draw", "horizon")
 
 
+def test_other_states_of_the_same_observations_are_refused():
+    """Fails if the old path of the other states is taken for their future, where it is as long."""
+
+    def declare(T):
+        with pm.Model() as model:
+            z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", n_states=2), length=T)
+            w = dshdp.HiddenStates("w", dshdp.FixedTransitions("other", n_states=2), length=T)
+            mu, nu = (pm.Normal(name, shape=2) for name in ("mu", "nu"))
+            pm.Normal("y", mu[z] + nu[w], 1.0, observed=np.zeros(T))
+        return model
+
+    w, other = np.arange(7) % 2, {"other_pi_bar": ROWS, "other_pi_init": np.array([0.5, 0.5])}
+    result = draws(np.zeros(7, int), 2, mu=[0.0, 1.0], nu=[0.0, 5.0], w=w, **other)
+    message = r"'y' depends on the states \['w'\] besides 'z'.* future of 'z' alone"
+    for kwargs in ({"horizon": 7}, {"forecast_model": declare(7)}, {"forecast_model": declare(3)}):
+        with pytest.raises(ValueError, match=message):
+            dshdp.forecast(result, model=declare(7), states="z", **kwargs)
+
+
 @pytest.mark.parametrize(
     ("change", "kwargs", "message"),
     [

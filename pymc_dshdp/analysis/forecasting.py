@@ -12,9 +12,10 @@ from pymc_dshdp._compat import group
 from pymc_dshdp.analysis.draws import chosen_states, thinned, transitions_of
 from pymc_dshdp.analysis.moved_graphs import original_name, rebuilt
 from pymc_dshdp.analysis.times_ahead import behind, declared, extended
+from pymc_dshdp.distributions import HiddenPathRV
 from pymc_dshdp.graph.path import path_lengths
 from pymc_dshdp.graph.readers import quiet_at_first
-from pymc_dshdp.graph.walks import as_tensor
+from pymc_dshdp.graph.walks import as_tensor, has_op
 from pymc_dshdp.kernels.simulation import simulate_anew, simulate_onward
 from pymc_dshdp.model.context import model_in_context, results_first
 from pymc_dshdp.transitions.record import records_of
@@ -99,6 +100,7 @@ def forecast(
             "keep them when sampling"
         )
     lengths = _lengths(model, z, idata, posterior)
+    _refuse_other_states(model if forecast_model is None else forecast_model, z.name)
     if forecast_model is None:
         layouts = extended(model, z, lengths, horizon, covariates or {}, idata, anew)
     elif covariates:
@@ -215,6 +217,20 @@ class _Generator:
         reseed_rngs(self._rngs, rng.integers(2**63))
         states = self._layout.states(paths).astype(self._layout.z.dtype)
         return self._function(states, *(np.asarray(x[index]) for x in self._stored))
+
+
+def _refuse_other_states(model, name):
+    """Raise if what is observed of some states depends on others, whose future is not drawn."""
+    z = chosen_states(model, name)[1]
+    for rv in model.observed_RVs:
+        found = behind(model, rv)
+        others = [v.name for v in found if has_op(v, HiddenPathRV) and v is not z]
+        if z in found and others:
+            raise ValueError(
+                f"{original_name(model, rv)!r} depends on the states {sorted(others)} besides "
+                f"{name!r}, and a forecast draws the future of {name!r} alone: declare one "
+                "HiddenStates whose states are the pairs of theirs"
+            )
 
 
 def _stored(rv, posterior):
