@@ -211,6 +211,25 @@ def test_the_last_state_is_that_of_the_result():
         dshdp.forecast(result, model=model, horizon=2)
 
 
+@pytest.mark.parametrize("batch", [False, True])
+def test_new_draws_of_other_lengths(batch):
+    """Fails if a result drawn after ``pm.set_data`` has the lengths of the model as declared."""
+    first, then = (COUNTS[:6], COUNTS) if not batch else (COUNTS[:6].reshape(2, 3), [[1], [2], [3]])
+    with pm.Model() as model:
+        data = pm.Data("data", first)
+        layout = {"shape": data.shape} if batch else {"length": data.shape[0]}
+        z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", n_states=2), **layout)
+        pm.Poisson("y", pm.LogNormal("rate", 2.0, 1.0, dims="hmm_state")[z], observed=data)
+        pm.set_data({"data": np.asarray(then)})
+        result = pm.sample(
+            2, tune=0, chains=1, random_seed=1, progressbar=False, compute_convergence_checks=False
+        )
+    lengths = [1, 1, 1] if batch else [7]
+    np.testing.assert_array_equal(result["constant_data"]["z_lengths"], lengths)
+    future = dshdp.forecast(result, model=model, horizon=2, random_seed=1)
+    assert future["y"].shape == ((1, 2, 3, 2) if batch else (1, 2, 2))
+
+
 def test_sequences_are_those_of_the_result():
     """Fails if only the number of times is compared."""
     result = draws(np.array([0, 0, 0, 1, 0, 0, 0]), 2, rate=RATE)

@@ -77,6 +77,8 @@ def _layout(model, name, length, dims, lengths, shape):
                 )
         extents = [_whole(model.dim_lengths[dim], f"{name}: dimension {dim!r}") for dim in dims]
     if shape is not None:
+        if isinstance(shape, Variable) and shape.type.ndim == 1:  # of pm.Data, say
+            shape = list(shape)
         if np.ndim(shape) != 1 or len(shape) not in (1, 2):
             raise ValueError(f"{name}: shape must be (T,) or (n_sequences, T), received {shape!r}")
         extents = [_whole(extent, f"{name}: shape") for extent in shape]

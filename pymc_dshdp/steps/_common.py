@@ -10,6 +10,7 @@ from pymc_dshdp.graph.walks import depends_on_random_variables, role_of
 from pymc_dshdp.kernels.cache import telling_of_compilation
 from pymc_dshdp.kernels.chain import NO_INDEX
 from pymc_dshdp.kernels.counts import empty_counts, path_counts
+from pymc_dshdp.transitions.record import record_in
 from pymc_dshdp.transitions.update import TransitionReader
 
 FRAMES = 8
@@ -114,6 +115,13 @@ def chain_number(rng, alone):
     return int(key[-needed]) if len(key) >= needed else 0
 
 
+def _record_lengths(model, z, lengths):
+    """Bring what the result says of the lengths up to date, where these follow ``pm.set_data``."""
+    name = record_in(model, z).lengths
+    if not np.array_equal(model[name].get_value(borrow=True), lengths):
+        model.set_data(name, lengths)
+
+
 class PathReader:
     """The hidden paths of one prior: values, lengths and pooled counts.
 
@@ -132,6 +140,8 @@ class PathReader:
         self.n_states = prior.n_states
         self.values = [model.rvs_to_values[z] for z in prior.states]
         self.lengths = [path_lengths(model, z, start) for z in prior.states]
+        for z, lengths in zip(prior.states, self.lengths, strict=True):
+            _record_lengths(model, z, lengths)
         self.known = [
             known_states(z, start[value.name].shape)
             for z, value in zip(prior.states, self.values, strict=True)
