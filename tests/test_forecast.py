@@ -175,6 +175,33 @@ def test_other_states_of_the_same_observations_are_refused():
             dshdp.forecast(result, model=declare(7), states="z", **kwargs)
 
 
+@pytest.mark.parametrize("T", [3, 7])
+def test_parameters_along_other_times_are_refused(T):
+    """Fails if they are taken for those of the times ahead, of which there are as many."""
+
+    def declare(T, effect, observed=0.0):
+        with pm.Model() as model:
+            z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", n_states=7), length=T)
+            mu, x = pm.Normal("mu", shape=7), pm.Normal("x", shape=7 if effect == "state" else T)
+            mean = mu[z] + (x if effect == "time" else x[z])
+            pm.Normal("y", mean, 1.0, observed=np.full(T, observed))
+        return model
+
+    theta = {"hmm_kappa": np.full(7, 0.5), "hmm_pi_bar": np.full((7, 7), 1 / 7)}
+    theta |= {"hmm_pi_init": np.full(7, 1 / 7), "mu": np.zeros(7), "x": np.arange(7.0)}
+    result = draws(np.zeros(7, int), 2, **theta)
+    result["observed_data"] = xr.Dataset({"y": ("time", np.zeros(7))})
+    message = "observations of the states 'z' depend on 'x' along their times"
+    with pytest.raises(ValueError, match=message):
+        dshdp.forecast(result, model=declare(7, "time"), forecast_model=declare(T, "time"))
+    dshdp.held_out_log_likelihood(result, model=declare(7, "time"))
+    for score in (dshdp.held_out_log_likelihood, dshdp.smooth):
+        with pytest.raises(ValueError, match=message):
+            score(result, model=declare(T, "time", 1.0))
+        score(result, model=declare(T, "state", 1.0))
+    dshdp.forecast(result, model=declare(7, "state"), forecast_model=declare(T, "state"))
+
+
 @pytest.mark.parametrize(
     ("change", "kwargs", "message"),
     [

@@ -9,6 +9,8 @@ import xarray as xr
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
 
+from pymc_dshdp._compat import group
+from pymc_dshdp.analysis.old_times import refuse_old_parameters
 from pymc_dshdp.analysis.other_data import on_other_data
 from pymc_dshdp.analysis.result import (
     find_hidden,
@@ -102,8 +104,11 @@ class PosteriorDraws:
             raise ValueError("lengths are those of other data; pass it with observed={...}")
         start = model.initial_point()
         missing = MissingValues(model, prior.states).rvs
-        if not latent:
+        elsewhere = observed is None and _has_other_data(model, z, idata)
+        if not latent or elsewhere:
             _refuse_latent(model, z, missing)
+        if elsewhere:
+            refuse_old_parameters(model, z, start)
         self.name = z.name
         self.n_states = prior.n_states
         self.shape = start[model.rvs_to_values[z].name].shape
@@ -250,6 +255,19 @@ def _time(model, z):
     dims = model.named_vars_to_dims.get(z.name)
     dims = dims or tuple(f"{z.name}_dim_{i}" for i in range(z.type.ndim))
     return dims, {dim: model.coords.get(dim) for dim in dims}
+
+
+def _has_other_data(model, z, idata):
+    """Whether what is observed of states is not what the result was drawn from, where it says."""
+    trained = group(idata, "observed_data") if "observed_data" in idata else {}
+    return any(
+        v.name in trained
+        and not np.array_equal(
+            model.rvs_to_values[v].eval(), trained[v.name].values, equal_nan=True
+        )
+        for v, _ in terms_involving(model, z)
+        if v in model.observed_RVs
+    )
 
 
 def _refuse_latent(model, z, missing):

@@ -11,6 +11,7 @@ from pymc.pytensorf import find_rng_nodes, reseed_rngs
 from pymc_dshdp._compat import group
 from pymc_dshdp.analysis.draws import chosen_states, thinned, transitions_of
 from pymc_dshdp.analysis.moved_graphs import original_name, rebuilt
+from pymc_dshdp.analysis.old_times import refuse_old_parameters
 from pymc_dshdp.analysis.times_ahead import behind, declared, extended
 from pymc_dshdp.distributions import HiddenPathRV
 from pymc_dshdp.graph.path import path_lengths
@@ -107,6 +108,7 @@ def forecast(
         raise ValueError("covariates belong in forecast_model; pass one of the two")
     else:
         layouts = [declared(forecast_model, z, lengths, horizon)]
+        refuse_old_parameters(forecast_model, layouts[0].z, forecast_model.initial_point())
     rng = np.random.default_rng(random_seed)
     shape = posterior.sizes["chain"], posterior.sizes["draw"]
     last = posterior[z.name].values.reshape(*shape, -1)[..., np.cumsum(lengths) - 1]

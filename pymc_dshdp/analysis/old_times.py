@@ -10,11 +10,13 @@ import pytensor.tensor as pt
 from pytensor.graph.basic import Constant
 from pytensor.graph.traversal import ancestors
 
-from pymc_dshdp.analysis.moved_graphs import ADVICE, like, moved
-from pymc_dshdp.distributions.path import path_parameters
-from pymc_dshdp.graph.walks import as_tensor, concrete_shape
+from pymc_dshdp.analysis.moved_graphs import ADVICE, evaluated, like, moved, rebuilt
+from pymc_dshdp.distributions.path import HiddenPathRV, path_parameters
+from pymc_dshdp.graph.walks import as_tensor, concrete_shape, has_op
+from pymc_dshdp.likelihood.missing import is_missing_observation
+from pymc_dshdp.likelihood.table import terms_involving
 
-__all__ = ["refuse_old_times"]
+__all__ = ["refuse_old_parameters", "refuse_old_times"]
 
 MORE = 7
 
@@ -138,3 +140,40 @@ def refuse_old_times(model, z, containers, values, lengths, size):
         f"the states {z.name!r} or their observations depend on {what} along the times of the "
         f"model's own data, which has no values at those of the other data: {give}{ADVICE[1:]}."
     ) from reason
+
+
+def refuse_old_parameters(model, z, start):
+    """Raise if a model declared again has parameters along its times, which the posterior has not.
+
+    What the posterior has under their names is of the old times, also where these are as many. Of
+    the shape of the states may be what has nothing to do with them: so each such parameter is made
+    longer, and is along the times if it then no longer fits the rest.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    z : HiddenStates variable
+    start : dict
+        A point of the model.
+    """
+    shape = start[model.rvs_to_values[z].name].shape
+    terms = dict(terms_involving(model, z))
+    graphs = list(terms.values())
+    point = {model.rvs_to_values[rv]: start[model.rvs_to_values[rv].name] for rv in model.free_RVs}
+    used = set(ancestors(graphs)) & set(point)
+    for value in [v for v in point if v in used]:
+        rv, now = model.values_to_rvs[value], point[value]
+        apart = rv in terms or has_op(rv, HiddenPathRV) or is_missing_observation(rv)
+        if apart or now.shape[: len(shape)] != shape:
+            continue
+        pads = [(0, MORE)] * len(shape) + [(0, 0)] * (now.ndim - len(shape))
+        longer = np.pad(now, pads, mode="edge")
+        memo = {v: pt.constant(x) for v, x in {**point, value: longer}.items()}
+        try:
+            evaluated(rebuilt(graphs, memo, ()))
+        except ValueError:
+            raise ValueError(
+                f"the observations of the states {z.name!r} depend on {rv.name!r} along their "
+                f"times, and what the posterior has of it are its values at other times, of other "
+                "data: integrate it out in the likelihood, or leave it out"
+            ) from None
