@@ -1,6 +1,7 @@
 """Every refusal: the message has the argument, the value received and the way out."""
 
 import re
+import warnings
 
 import numpy as np
 import pymc as pm
@@ -416,6 +417,18 @@ def test_impossible_observation_names_the_time():
     point = {**model.initial_point(), "width_log__": np.log([1.0, 1.5, 1.9])}
     with pytest.raises(SamplingError, match=parts("y", "z[17]", "-inf in every state", "check it")):
         step.step(point)
+
+
+def test_an_infinite_count_is_told():
+    """PyMC makes it an integer; fails if that number is all that the user reads."""
+    with pm.Model() as model:
+        z = dshdp.HiddenStates("z", dshdp.DSHDP("hmm", n_states=3), length=4)
+        rate = pm.Gamma("rate", 1.0, 0.1, shape=3)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # the cast
+            pm.Poisson("y", rate[z], observed=[1.0, np.inf, 2.0, 3.0])
+    with model, pytest.raises(ValueError, match=parts("what an infinite value becomes", "(1,)")):
+        dshdp.WeakLimitFFBS([z])
 
 
 def test_observation_impossible_everywhere_is_not_left_out():

@@ -135,6 +135,8 @@ class Likelihood:
             where = np.unravel_index(index, raw.shape[: self.batch_ndim])
             where = (*(int(i) for i in where), *position[2:])
             value = raw[where].tolist()
+            if value == np.iinfo(np.int64).min:
+                value = f"{value} (what an infinite value becomes as an integer)"
             raise ValueError(
                 f"The observation {value} at position {where} of {self.name!r} is impossible: it "
                 f"{self.family.requires(self.shapes)}"
