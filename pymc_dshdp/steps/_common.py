@@ -10,7 +10,7 @@ from pymc_dshdp.graph.walks import depends_on_random_variables, role_of
 from pymc_dshdp.kernels.cache import telling_of_compilation
 from pymc_dshdp.kernels.chain import NO_INDEX
 from pymc_dshdp.kernels.counts import empty_counts, path_counts
-from pymc_dshdp.transitions.record import record_in
+from pymc_dshdp.transitions.record import is_recorded, record_in
 from pymc_dshdp.transitions.update import TransitionReader
 
 FRAMES = 8
@@ -117,6 +117,8 @@ def chain_number(rng, alone):
 
 def _record_lengths(model, z, lengths):
     """Bring what the result says of the lengths up to date, where these follow ``pm.set_data``."""
+    if not is_recorded(model, z):
+        return
     name = record_in(model, z).lengths
     if not np.array_equal(model[name].get_value(borrow=True), lengths):
         model.set_data(name, lengths)

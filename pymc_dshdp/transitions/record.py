@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-__all__ = ["StatesRecord", "record_in", "records_of"]
+__all__ = ["StatesRecord", "is_recorded", "record_in", "records_of"]
 
 MARK = b'{"pymc_dshdp":'
 VERSION = 4
@@ -128,6 +128,11 @@ def records_of(constants) -> dict:
         if record is not None:
             found[record.states] = record
     return found
+
+
+def is_recorded(model, z) -> bool:
+    """Whether a model has the record of its states: ``pm.do`` with ``prune_vars`` leaves it out."""
+    return f"{z.name}_record" in model.named_vars
 
 
 def record_in(model, z) -> StatesRecord:
