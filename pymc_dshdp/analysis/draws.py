@@ -22,7 +22,7 @@ from pymc_dshdp.analysis.result import (
 from pymc_dshdp.distributions import HiddenPathRV
 from pymc_dshdp.graph.path import path_lengths
 from pymc_dshdp.graph.readers import point_function
-from pymc_dshdp.graph.walks import as_tensor, has_op
+from pymc_dshdp.graph.walks import as_tensor, evaluate, has_op
 from pymc_dshdp.kernels.blocks import whole_sequences
 from pymc_dshdp.kernels.decoding import filter_with_scores
 from pymc_dshdp.likelihood.missing import MissingValues
@@ -263,7 +263,7 @@ def _has_other_data(model, z, idata):
     return any(
         v.name in trained
         and not np.array_equal(
-            model.rvs_to_values[v].eval(), trained[v.name].values, equal_nan=True
+            evaluate([model.rvs_to_values[v]])[0], trained[v.name].values, equal_nan=True
         )
         for v, _ in terms_involving(model, z)
         if v in model.observed_RVs
